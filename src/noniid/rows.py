@@ -93,7 +93,7 @@ class Layout:
 
 def weighted_mean(rows: Tensor, weights: Tensor) -> Tensor:
     """`[C, P]`, `[C]` -> `[P]`; the weights need not sum to one."""
-    return (weights / weights.sum()).to(rows.dtype) @ rows
+    return (weights / weights.sum()).to(rows) @ rows
 
 
 def squared_norm(rows: Tensor) -> Tensor:
@@ -103,12 +103,12 @@ def squared_norm(rows: Tensor) -> Tensor:
 
 def column(values: Tensor, rows: Tensor) -> Tensor:
     """A number per client `[C]`, shaped to scale rows `[C, P]`."""
-    return values.to(rows.dtype).unsqueeze(-1)
+    return values.to(rows).unsqueeze(-1)
 
 
 def take(memory: Tensor, ids: Tensor) -> Tensor:
     """The rows of these clients, as a copy: `[N, ...]`, `[C]` -> `[C, ...]`."""
-    return memory.index_select(0, ids)
+    return memory.index_select(0, ids.to(memory.device))
 
 
 def put(memory: Tensor, ids: Tensor, rows: Tensor) -> Tensor:
@@ -119,4 +119,4 @@ def put(memory: Tensor, ids: Tensor, rows: Tensor) -> Tensor:
     """
     if math.prod(memory.shape) and memory.stride(0) == 0 and memory.shape[0] > 1:
         memory = memory.clone(memory_format=torch.contiguous_format)
-    return memory.index_copy_(0, ids, rows)
+    return memory.index_copy_(0, ids.to(memory.device), rows)

@@ -1,0 +1,44 @@
+"""Engines: `train(algorithm, wave) -> wave`, and the round loop around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from noniid.engine.base import Engine
+from noniid.engine.evaluate import Evaluation, evaluate
+from noniid.engine.reference import Reference
+from noniid.engine.replica import Stopped
+from noniid.engine.simulate import Diverged, Round, Schedule, begin, cohort_size, simulate
+from noniid.engine.task import Augment, Task, Work
+from noniid.engine.threads import Threads
+from noniid.errors import unknown
+
+ENGINES: dict[str, Callable[..., Engine]] = {"threads": Threads, "reference": Reference}
+
+
+def start_engine(name: str, task: Task, workers: int | None = None) -> Engine:
+    """An engine by name; close it when done."""
+    if name not in ENGINES:
+        raise unknown("engine", name, ENGINES)
+    return ENGINES[name](task, workers)
+
+
+__all__ = [
+    "ENGINES",
+    "Augment",
+    "Diverged",
+    "Engine",
+    "Evaluation",
+    "Reference",
+    "Round",
+    "Schedule",
+    "Stopped",
+    "Task",
+    "Threads",
+    "Work",
+    "begin",
+    "cohort_size",
+    "evaluate",
+    "simulate",
+    "start_engine",
+]

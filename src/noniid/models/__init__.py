@@ -1,0 +1,21 @@
+"""Models: a spec and a data set's shape in, a module out."""
+
+from __future__ import annotations
+
+from noniid.models.base import Model, fresh
+from noniid.models.cnn import SimpleCNN
+from noniid.models.dense import MLP, Linear, TwoNN
+from noniid.models.imported import Imported
+from noniid.spec import Registry
+
+MODELS: Registry[Model] = Registry(
+    "model", {"simple-cnn": SimpleCNN, "mlp": MLP, "two-nn": TwoNN, "linear": Linear, "import": Imported}
+)
+
+
+def parse(text: str) -> Model:
+    """`simple-cnn`, `mlp(start=torch)`, ...; `package.module:thing` is short for `import(package.module:thing)`."""
+    return Imported(text) if ":" in text and "(" not in text else MODELS.parse(text)
+
+
+__all__ = ["MODELS", "Model", "fresh", "parse"]

@@ -1,0 +1,71 @@
+"""The global model on the test set, by class, and what that means for each client.
+
+Shapes: V views of the test set (1, or N when clients' shifts apply to it too), K classes, N clients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from noniid import seeds
+from noniid.algorithms import Output
+from noniid.engine.base import Engine
+from noniid.engine.replica import Replica
+
+CHUNK = 250  # samples per job: small enough for the cache, and fixed, so that sums never depend on the workers
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Correct answers and samples by view and class: [V, K] each; and the mean loss."""
+
+    correct: Tensor
+    count: Tensor
+    loss: float
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.correct.sum() / self.count.sum())
+
+    def by_client(self, label_counts: np.ndarray) -> Tensor:
+        """Accuracy for each client's own mix of labels, [N].
+
+        The test set is common to all, so a client's accuracy is that of the classes it holds, weighted as it holds
+        them, on its own view where views differ.
+        """
+        by_class = self.correct / self.count.clamp(min=1)
+        mix = torch.from_numpy(label_counts / label_counts.sum(1, keepdims=True)).to(by_class.dtype)
+        return (mix * by_class.expand(len(mix), -1)).sum(1)
+
+
+def evaluate(engine: Engine, w: Tensor) -> Evaluation:
+    """Top-1 accuracy and mean cross-entropy of the model `w`, in evaluation mode."""
+    task = engine.task
+    test, num_classes = task.dataset.test, task.dataset.num_classes
+    shifts = [shift for shift in task.split.shifts if shift.on_test]
+    views = task.num_clients if shifts else 1
+    jobs = [(view, index) for view in range(views) for index in torch.arange(len(test)).split(CHUNK)]
+
+    @torch.no_grad()
+    def judge(replica: Replica, job: tuple[int, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        view, index = job
+        x, y = test.batch(index), test.y[index]
+        noise = seeds.torch_stream(task.seed, "test inputs", view, int(index[0]))
+        for shift in shifts:
+            x = shift.apply(x, view, task.num_clients, noise)
+        replica.row.copy_(w)
+        logits = Output.of(replica.model.eval()(x.to(task.device))).logits.cpu()
+        hits = torch.bincount(y[logits.argmax(1) == y], minlength=num_classes)
+        return hits, torch.bincount(y, minlength=num_classes), F.cross_entropy(logits, y, reduction="sum")
+
+    answers = list(engine.map(judge, jobs))
+    correct, count = (
+        torch.stack([answer[part] for answer in answers]).view(views, -1, num_classes).sum(1).double() for part in (0, 1)
+    )
+    loss = float(torch.stack([answer[2] for answer in answers]).double().sum() / count.sum())
+    return Evaluation(correct, count, loss)

@@ -1,0 +1,71 @@
+"""One model in flat memory, and one client's local training on it.
+
+Shapes: P values of a model, T of them trainable (they come first).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from noniid.algorithms import Algorithm, Batch, Local, Output, Wave
+from noniid.engine.task import Task
+from noniid.rows import Layout
+
+
+class Stopped(Exception):
+    """The run was asked to stop; the state of the last full round stands."""
+
+
+class Replica:
+    """A copy of the model whose tensors are views of one row, its gradients views of another.
+
+    So an optimiser's step, a proximal term or a control variate is one operation on `[P]`, whatever the number of
+    layers, and loading a client's model is one copy.
+    """
+
+    def __init__(self, model: nn.Module, layout: Layout, device: str):
+        self.model = copy.deepcopy(model).to(device)
+        self.layout = layout
+        self.row = torch.zeros(layout.size, device=device)
+        self.grad = torch.zeros(layout.size, device=device)
+        layout.bind(self.model, self.row, self.grad)
+
+    def forward(self, row: Tensor, x: Tensor) -> Output:
+        """What the model with these values says of `x`, for algorithms that compare models."""
+        return Output.of(torch.func.functional_call(self.model, dict(self.layout.named(row)), (x,)))
+
+    def train(
+        self, algorithm: Algorithm, wave: Wave, i: int, task: Task, round: int, stopped: Callable[[], bool]
+    ) -> Tensor:
+        """Train client `i` of the wave; its model is left in `self.row`. Returns the mean loss of its steps."""
+        kind, trainable = type(algorithm), self.layout.num_trainable
+        corrects, adjusts = kind.grad is not Algorithm.grad, kind.after is not Algorithm.after
+        self.row.copy_(wave.start[i])
+        self.model.train()
+        memory = {name: rows[i] for name, rows in wave.memory.items()}
+        local = Local(self.row, wave.start[i], wave.shared, memory, wave.optim, self.forward)
+        optim, w = wave.optim, self.row[:trainable]
+        state = optim.init(w)
+        total, steps = torch.zeros((), device=self.row.device), 0
+        for batch in task.batches(int(wave.ids[i]), round):
+            if stopped():
+                raise Stopped
+            loss = self._backward(algorithm, batch, local)
+            with torch.no_grad():
+                g = algorithm.grad(self.grad, local) if corrects else self.grad
+                optim.step_(w, g[:trainable], state)
+                if adjusts:  # buffers are the forward pass's own
+                    w.copy_(algorithm.after(self.row, local)[:trainable])
+            total += loss
+            steps += 1
+        return total / max(steps, 1)
+
+    def _backward(self, algorithm: Algorithm, batch: Batch, local: Local) -> Tensor:
+        self.grad.zero_()
+        loss = algorithm.loss(Output.of(self.model(batch.x)), batch, local)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()

@@ -1,0 +1,78 @@
+"""Clients on threads: one client per thread, one intra-op thread each, data resident as whole tensors.
+
+torch releases the interpreter's lock inside its kernels, so two threads train two clients at once, without
+processes, copies of the data or serialisation. A client's arithmetic depends on its own streams only, and results
+are collected by place in the wave: the numbers are the same to the bit for any number of workers.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from noniid.algorithms import Algorithm, Ask, Wave
+from noniid.engine.ask import Questions
+from noniid.engine.replica import Replica, Stopped
+from noniid.engine.task import Task
+from noniid.errors import BadInput
+from noniid.rows import Layout
+
+T = TypeVar("T")
+
+
+def default_workers() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Threads:
+    """See the module's text."""
+
+    def __init__(self, task: Task, workers: int | None = None):
+        if workers is not None and workers < 1:
+            raise BadInput(f"workers is {workers}: give 1 or more.")
+        self.task = task
+        self.layout = Layout.of(task.model)
+        self.stop = threading.Event()
+        self.workers = workers or default_workers()
+        self._replicas = threading.local()
+        self._pool = ThreadPoolExecutor(self.workers, "client", initializer=torch.set_num_threads, initargs=(1,))
+
+    def train(self, algorithm: Algorithm, wave: Wave, round: int) -> Wave:
+        end, loss = torch.empty_like(wave.start), torch.empty(len(wave.ids))
+
+        def train_one(replica: Replica, i: int) -> None:
+            loss[i] = replica.train(algorithm, wave, i, self.task, round, self.stop.is_set)
+            end[i] = replica.row
+
+        longest_first = torch.argsort(wave.steps, descending=True, stable=True).tolist()
+        self.map(train_one, longest_first)
+        return wave._replace(end=end, loss=loss)
+
+    def ask(self, ids: Tensor) -> Ask:
+        return Questions(self, ids)
+
+    def map(self, function: Callable[[Replica, T], Any], items: Sequence[T]) -> Iterable[Any]:
+        def job(item: T) -> Any:
+            if self.stop.is_set():
+                raise Stopped
+            return function(self._replica(), item)
+
+        futures = [self._pool.submit(job, item) for item in items]
+        wait(futures)
+        return [future.result() for future in futures]
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def _replica(self) -> Replica:
+        """This thread's model, made at its first job and kept."""
+        if not hasattr(self._replicas, "own"):
+            self._replicas.own = Replica(self.task.model, self.layout, self.task.device)
+        return self._replicas.own

@@ -1,0 +1,112 @@
+"""From an experiment to something that trains: the data loaded, divided and placed, the model drawn."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from noniid import data, models, seeds
+from noniid.algorithms import Federation
+from noniid.engine import Task, Work, cohort_size
+from noniid.errors import BadInput
+from noniid.experiments.experiment import Experiment
+from noniid.rows import Layout
+from noniid.split import Split
+
+
+class Ready(NamedTuple):
+    """All that the round loop needs."""
+
+    task: Task
+    federation: Federation
+    w: Tensor  # the initial model, [P]
+    counts: np.ndarray  # training samples by client and label, [N, K]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A data set and who holds what of it."""
+
+    dataset: data.Dataset
+    split: Split
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Training samples by client and label, [N, K]."""
+        return self.split.counts(self.dataset.train.y.numpy(), self.dataset.num_classes)
+
+
+def prepare(experiment: Experiment) -> Ready:
+    """Raises BadInput with one sentence for whatever cannot be trained."""
+    _check(experiment)
+    placed = place(experiment)
+    dataset, seed = placed.dataset, experiment.seed
+
+    def random_model(purpose: str = "another model") -> torch.nn.Module:
+        number = seeds.integer(seed, purpose)
+        return models.fresh(experiment.model, dataset.input_shape, dataset.num_classes, number)
+
+    module = random_model("model")
+    layout = Layout.of(module)
+    if not layout.num_trainable:
+        raise BadInput("the model has no trainable parameters.")
+    device = experiment.device
+    work = Work(experiment.epochs, experiment.batch, experiment.optim, experiment.augment)
+    federation = Federation(
+        experiment.clients,
+        cohort_size(experiment.clients, experiment.participation),
+        lambda: layout.pack(random_model()).to(device),
+    )
+    task = Task(dataset, placed.split, module, work, seed, device)
+    return Ready(task, federation, layout.pack(module).to(device), placed.counts)
+
+
+def place(experiment: Experiment) -> Placed:
+    """The experiment's data set, divided and split.
+
+    With published draws one legacy stream serves the division and then the split, as one global state did in the
+    published code; our own draws give each its stream.
+    """
+    if experiment.draws == "published":
+        legacy = seeds.Published(experiment.seed)
+        dataset = _load(experiment.data, None if not data.is_drawn(experiment.data) else experiment.seed, legacy)
+        draws: seeds.Draws = legacy
+    else:
+        drawn = experiment.seed if data.is_drawn(experiment.data) else None
+        dataset = _load_own(experiment.data, drawn)
+        draws = seeds.stream(experiment.seed, "split")
+    labels = dataset.train.y.numpy()
+    return Placed(dataset, experiment.split.make(labels, experiment.clients, draws))
+
+
+def _load(name: str, seed: int | None, draws: seeds.Draws) -> data.Dataset:
+    """Drawn data must advance the shared stream, so it cannot come from the cache."""
+    return _load_own(name, None) if seed is None else data.load(name, draws)
+
+
+@functools.lru_cache(maxsize=2)
+def _load_own(name: str, seed: int | None) -> data.Dataset:
+    """The last data sets stay loaded: the cells of a table mostly share one."""
+    return data.load(name, None if seed is None else seeds.stream(seed, "division"))
+
+
+def _check(experiment: Experiment) -> None:
+    for what, value in (("rounds", experiment.rounds), ("epochs", experiment.epochs),
+                        ("batch", experiment.batch), ("eval_every", experiment.eval_every)):  # fmt: skip
+        if value < 1:
+            raise BadInput(f"{what} is {value}: give 1 or more.")
+    if experiment.seed < 0:
+        raise BadInput(f"seed is {experiment.seed}: give 0 or more.")
+    experiment.optim.check()
+    device = experiment.device
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise BadInput(f"device {device!r} was asked for and torch sees no GPU here: use --device cpu.")
+    try:
+        torch.device(device)
+    except RuntimeError:
+        raise BadInput(f"unknown device {device!r}: use cpu or cuda.") from None

@@ -1,0 +1,186 @@
+"""Runs experiments: only what is missing, resuming what was stopped, recording what failed.
+
+A run's state at a round boundary is all there is. It is written every few seconds and when the run is stopped, so
+that a killed process loses seconds, and a resumed run equals the straight one to the bit.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+import noniid
+from noniid.algorithms import State
+from noniid.engine import Diverged, Engine, Round, Schedule, Stopped, begin, simulate, start_engine
+from noniid.errors import BadInput
+from noniid.experiments.experiment import Experiment
+from noniid.experiments.prepare import Ready, prepare
+from noniid.results.store import ENDED, Run, Store
+
+CHECKPOINT_SECONDS = 10.0
+
+
+class Listener(Protocol):
+    """Is told what happens; a progress display is one."""
+
+    def started(self, experiment: Experiment, done_rounds: int) -> None: ...
+    def round(self, experiment: Experiment, round: Round) -> None: ...
+    def ended(self, experiment: Experiment, run: Run, fresh: bool) -> None: ...
+
+
+class Silent:
+    """A listener that does nothing."""
+
+    def started(self, experiment: Experiment, done_rounds: int) -> None: ...
+    def round(self, experiment: Experiment, round: Round) -> None: ...
+    def ended(self, experiment: Experiment, run: Run, fresh: bool) -> None: ...
+
+
+@dataclass(eq=False)
+class Runner:
+    """`run` trains what the store does not hold yet. `stop` may be set from a signal handler."""
+
+    store: Store
+    workers: int | None = None
+    listener: Listener = field(default_factory=Silent)
+    stop: Event = field(default_factory=Event)
+
+    def run(self, experiments: Iterable[Experiment]) -> Iterator[Run]:
+        """One finished, diverged or failed run after the other; ends early when stopped."""
+        for experiment in experiments:
+            if self.stop.is_set():
+                return
+            known = self.store.find(experiment.key)
+            fresh = known is None or known.status not in ENDED
+            if fresh:
+                self._run_one(experiment)
+            run = self.store.find(experiment.key)
+            assert run is not None
+            self.listener.ended(experiment, run, fresh)
+            yield run
+
+    def _run_one(self, experiment: Experiment) -> None:
+        self.store.begin(experiment.key, experiment.record(), self._setting())
+        status, reason = "stopped", None
+        try:
+            self._train(experiment)
+            status = "done"
+        except Stopped:
+            reason = "stopped by the user; the same command goes on from here"
+        except Diverged as error:
+            status, reason = "diverged", str(error)
+        except BadInput as error:
+            status, reason = "failed", str(error)
+        except Exception as error:
+            status, reason = "failed", f"{type(error).__name__}: {error}"
+        finally:
+            self.store.end(experiment.key, status, summary(self.store.rounds(experiment.key)), reason)
+
+    def _train(self, experiment: Experiment) -> None:
+        ready = prepare(experiment)
+        engine = start_engine(experiment.engine, ready.task, self.workers)
+        engine.stop = self.stop
+        try:
+            state = self._resumed(experiment, ready)
+            self.listener.started(experiment, state.round)
+            self._rounds(experiment, ready, engine, state)
+        finally:
+            engine.close()
+
+    def _rounds(self, experiment: Experiment, ready: Ready, engine: Engine, state: State) -> None:
+        schedule = Schedule(experiment.rounds, ready.federation.cohort, experiment.eval_every)
+        began = saved = time.monotonic()
+        try:
+            for done in simulate(engine, experiment.algorithm, state, ready.federation, schedule):
+                state, now = done.state, time.monotonic()
+                worst = float(done.evaluation.by_client(ready.counts).min()) if done.evaluation else None
+                self.store.add_round(experiment.key, _row(done, worst, now - began))
+                began = now
+                if now - saved > CHECKPOINT_SECONDS or self.stop.is_set():
+                    self.store.save(experiment.key, _tensors(state), state.round)
+                    saved = now
+                self.listener.round(experiment, done)
+        except (Stopped, KeyboardInterrupt):
+            self.store.save(experiment.key, _tensors(state), state.round)
+            raise
+        self.store.save(experiment.key, {"w": state.w}, state.round)
+
+    def _resumed(self, experiment: Experiment, ready: Ready) -> State:
+        """The state of the last checkpoint, or the first one."""
+        fresh = begin(experiment.algorithm, ready.w, ready.federation)
+        saved = self.store.load(experiment.key)
+        self.store.forget_after(experiment.key, saved[1] if saved else 0)
+        if saved is None:
+            return fresh
+        tensors, number = saved
+        tensors = {name: tensor.to(experiment.device) for name, tensor in tensors.items()}
+        return State(tensors.pop("w"), _part(tensors, "server."), _part(tensors, "memory."), number)
+
+    def _setting(self) -> dict[str, Any]:
+        return {
+            "noniid": noniid.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "cores": os.cpu_count(),
+            "workers": self.workers,
+        }
+
+
+def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the rounds come to; accuracy is the final round's, whatever came before."""
+    judged = [row for row in rounds if row["accuracy"] is not None]
+    samples = sum(row["train_samples"] for row in rounds)
+    train_seconds = sum(row["train_seconds"] for row in rounds)
+    best = max(judged, key=lambda row: row["accuracy"], default=None)  # the first of equals
+    return {
+        "rounds": len(rounds),
+        "accuracy": judged[-1]["accuracy"] if judged else None,
+        "best_accuracy": best["accuracy"] if best else None,
+        "best_round": best["round"] if best else None,
+        "worst_client_accuracy": judged[-1]["worst_client_accuracy"] if judged else None,
+        "bytes_per_client_round": rounds[-1]["bytes_per_client"] if rounds else None,
+        "train_samples_per_second": samples / train_seconds if train_seconds else None,
+        "seconds": sum(row["seconds"] for row in rounds),
+        "peak_memory_mb": _peak_memory_mb(),
+    }
+
+
+def _peak_memory_mb() -> float:
+    """Of this process so far; a maximum, so earlier runs in the same process count too."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def _row(done: Round, worst: float | None, seconds: float) -> dict[str, Any]:
+    return {
+        "round": done.round,
+        "accuracy": done.evaluation.accuracy if done.evaluation else None,
+        "test_loss": done.evaluation.loss if done.evaluation else None,
+        "train_loss": done.train_loss,
+        "worst_client_accuracy": worst,
+        "train_samples": done.train_samples,
+        "train_seconds": done.train_seconds,
+        "seconds": seconds,
+        "bytes_per_client": done.bytes_per_client,
+    }
+
+
+def _tensors(state: State) -> dict[str, Tensor]:
+    server = {f"server.{name}": tensor for name, tensor in state.server.items()}
+    memory = {f"memory.{name}": tensor for name, tensor in state.memory.items()}
+    return {"w": state.w, **server, **memory}
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

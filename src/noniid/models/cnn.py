@@ -1,0 +1,40 @@
+"""Convolutional models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from noniid.models.base import Model, need_image
+from noniid.models.pool import relu_pool
+
+
+class LeNet(nn.Module):
+    """Two 5x5 convolutions with pooling, three dense layers."""
+
+    def __init__(self, channels: int, height: int, width: int, num_classes: int):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, 6, 5)
+        self.conv2 = nn.Conv2d(6, 16, 5)
+        side = [((extent - 4) // 2 - 4) // 2 for extent in (height, width)]
+        self.fc1 = nn.Linear(16 * side[0] * side[1], 120)
+        self.fc2 = nn.Linear(120, 84)
+        self.fc3 = nn.Linear(84, num_classes)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = relu_pool(self.conv1(x))
+        x = relu_pool(self.conv2(x))
+        x = F.relu(self.fc1(x.flatten(1)))
+        features = F.relu(self.fc2(x))
+        return self.fc3(features), features
+
+
+@dataclass(frozen=True)
+class SimpleCNN(Model):
+    """NIID-Bench's CNN: 44,426 parameters on 1x28x28, 62,006 on 3x32x32."""
+
+    def module(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+        need_image("simple-cnn", input_shape, smallest=16)
+        return LeNet(*input_shape, num_classes)

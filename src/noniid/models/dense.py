@@ -1,0 +1,59 @@
+"""Dense models, for tables and small images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from noniid.models.base import Model, flat_size
+
+
+class DenseNet(nn.Module):
+    """Linear layers with ReLU between them."""
+
+    def __init__(self, widths: tuple[int, ...]):
+        super().__init__()
+        pairs = zip(widths[:-1], widths[1:], strict=True)
+        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in pairs])
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = x.flatten(1)
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = F.relu(layer(x))
+        return last(x), x
+
+
+@dataclass(frozen=True)
+class MLP(Model):
+    """d-32-16-8-classes, as NIID-Bench uses on tables."""
+
+    # NIID-Bench draws weights from N(0, 0.1^2) and sets biases to 0.1; `torch` is PyTorch's own initialisation.
+    start: Literal["niid-bench", "torch"] = "niid-bench"
+
+    def module(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+        net = DenseNet((flat_size(input_shape), 32, 16, 8, num_classes))
+        if self.start == "niid-bench":
+            for layer in net.layers:
+                nn.init.normal_(layer.weight, 0.0, 0.1)
+                nn.init.constant_(layer.bias, 0.1)
+        return net
+
+
+@dataclass(frozen=True)
+class TwoNN(Model):
+    """d-200-200-classes, as in McMahan et al. (2017)."""
+
+    def module(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+        return DenseNet((flat_size(input_shape), 200, 200, num_classes))
+
+
+@dataclass(frozen=True)
+class Linear(Model):
+    """One layer; its features are its inputs."""
+
+    def module(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+        return DenseNet((flat_size(input_shape), num_classes))
