@@ -1,8 +1,8 @@
 """A model as a vector.
 
 Shapes: P = parameters, then buffers such as BatchNorm's statistics; C clients of a wave; N clients in all.
-In every paper `w` is in R^d; so here a model is a row `[P]`, a wave of clients is `[C, P]`, and what all clients
-remember is `[N, P]`. Aggregation is one product, a checkpoint is one tensor.
+In every paper `w` is in R^d; so here a model is a row `[P]`, a wave of clients is `[C, P]`, and what all
+clients remember is `[N, P]`. Aggregation is one product, a checkpoint is one tensor.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Layout:
         parameters = dict(model.named_parameters())
         trainable = {name: p for name, p in parameters.items() if p.requires_grad}
         rest = {name: p for name, p in parameters.items() if not p.requires_grad}
-        rest |= {name: b for name, b in model.named_buffers()}
+        rest |= dict(model.named_buffers())
         slots: list[Slot] = []
         start = 0
         for name, tensor in [*trainable.items(), *rest.items()]:
@@ -71,24 +71,15 @@ class Layout:
                 values[name].copy_(view)
 
     def bind(self, model: nn.Module, row: Tensor, grad: Tensor) -> None:
-        """Make the model's tensors views of `row` and its gradients views of `grad`: one flat update moves all."""
+        """Make the model's tensors views of `row`, its gradients of `grad`: one flat update moves all."""
+        values = dict(model.named_parameters()) | dict(model.named_buffers())
         grads = dict(self.named(grad))
-        owners = {f"{prefix}.{name}".lstrip("."): (module, name) for prefix, module in model.named_modules()
-                  for name in (*module._parameters, *module._buffers)}  # fmt: skip
-        trainable = {slot.name for slot in self.slots if slot.stop <= self.num_trainable}
-        for name, view in self.named(row):
-            module, attribute = owners[name]
-            if name in trainable:
-                parameter = module._parameters[attribute]
-                assert parameter is not None
-                parameter.data = view
-                parameter.grad = grads[name]
-            elif attribute in module._parameters:
-                parameter = module._parameters[attribute]
-                assert parameter is not None
-                parameter.data = view
-            else:
-                module._buffers[attribute] = view
+        with torch.no_grad():
+            for slot, (name, view) in zip(self.slots, self.named(row), strict=True):
+                # Through `data`, so that a tensor used in several places stays one tensor.
+                values[name].data = view
+                if slot.stop <= self.num_trainable:
+                    values[name].grad = grads[name]
 
 
 def weighted_mean(rows: Tensor, weights: Tensor) -> Tensor:
@@ -114,8 +105,8 @@ def take(memory: Tensor, ids: Tensor) -> Tensor:
 def put(memory: Tensor, ids: Tensor, rows: Tensor) -> Tensor:
     """The memory with these clients' rows replaced.
 
-    Written in place once the memory is real; a memory that still is one row expanded to all clients becomes real
-    here, so that a population costs nothing until its clients have trained.
+    Written in place once the memory is real; a memory that still is one row expanded to all clients becomes
+    real here, so that a population costs nothing until its clients have trained.
     """
     if math.prod(memory.shape) and memory.stride(0) == 0 and memory.shape[0] > 1:
         memory = memory.clone(memory_format=torch.contiguous_format)

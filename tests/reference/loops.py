@@ -126,7 +126,9 @@ def scaffold(task: Task, rounds: int, c0: Params, *, option: str, correct: str) 
                     for name, p in net.named_parameters():
                         p -= lr * (c[name] - mine[name])
 
-            hooks: dict[str, Any] = {"each": into_gradient} if correct == "gradient" else {"after": after_step}
+            hooks: dict[str, Any] = (
+                {"each": into_gradient} if correct == "gradient" else {"after": after_step}
+            )
             w_i, steps = _local(net, task, i, t, **hooks)
             count = _gradient_weight(task, steps) if correct == "gradient" else steps
             if option == "i":

@@ -17,7 +17,9 @@ from noniid.algorithms import Output
 from noniid.engine.base import Engine
 from noniid.engine.replica import Replica
 
-CHUNK = 250  # samples per job: small enough for the cache, and fixed, so that sums never depend on the workers
+CHUNK = (
+    250  # samples per job: small enough for the cache, and fixed, so that sums never depend on the workers
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ def evaluate(engine: Engine, w: Tensor) -> Evaluation:
 
     answers = list(engine.map(judge, jobs))
     correct, count = (
-        torch.stack([answer[part] for answer in answers]).view(views, -1, num_classes).sum(1).double() for part in (0, 1)
+        torch.stack([answer[part] for answer in answers]).view(views, -1, num_classes).sum(1).double()
+        for part in (0, 1)
     )
     loss = float(torch.stack([answer[2] for answer in answers]).double().sum() / count.sum())
     return Evaluation(correct, count, loss)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from noniid.algorithms import Algorithm, Ask, Local, Output, Wave
 from noniid.engine.ask import Questions
+from noniid.engine.randomness import Turns
 from noniid.engine.replica import Replica, Stopped
 from noniid.engine.task import Task
 from noniid.rows import Layout
@@ -32,11 +33,15 @@ class Reference:
         self.task = task
         self.layout = Layout.of(task.model)
         self.stop = Event()
+        self._turns = Turns(task)
         self._model = copy.deepcopy(task.model).to(task.device)
         self._replica = Replica(task.model, self.layout, task.device)
 
     def train(self, algorithm: Algorithm, wave: Wave, round: int) -> Wave:
-        trained = [self._train_one(algorithm, wave, i, round) for i in range(len(wave.ids))]
+        trained: list[tuple[Tensor, Tensor]] = []
+        for i, client in enumerate(wave.ids.tolist()):
+            with self._turns.of(client, round):
+                trained.append(self._train_one(algorithm, wave, i, round))
         end, loss = zip(*trained, strict=True)
         return wave._replace(end=torch.stack(end), loss=torch.stack(loss))
 

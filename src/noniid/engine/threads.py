@@ -18,7 +18,8 @@ from torch import Tensor
 
 from noniid.algorithms import Algorithm, Ask, Wave
 from noniid.engine.ask import Questions
-from noniid.engine.replica import Replica, Stopped
+from noniid.engine.randomness import Turns
+from noniid.engine.replica import Replica
 from noniid.engine.task import Task
 from noniid.errors import BadInput
 from noniid.rows import Layout
@@ -42,13 +43,17 @@ class Threads:
         self.stop = threading.Event()
         self.workers = workers or default_workers()
         self._replicas = threading.local()
-        self._pool = ThreadPoolExecutor(self.workers, "client", initializer=torch.set_num_threads, initargs=(1,))
+        self._turns = Turns(task)
+        self._pool = ThreadPoolExecutor(
+            self.workers, "client", initializer=torch.set_num_threads, initargs=(1,)
+        )
 
     def train(self, algorithm: Algorithm, wave: Wave, round: int) -> Wave:
         end, loss = torch.empty_like(wave.start), torch.empty(len(wave.ids))
 
         def train_one(replica: Replica, i: int) -> None:
-            loss[i] = replica.train(algorithm, wave, i, self.task, round, self.stop.is_set)
+            with self._turns.of(int(wave.ids[i]), round):
+                loss[i] = replica.train(algorithm, wave, i, self.task, round, self.stop.is_set)
             end[i] = replica.row
 
         longest_first = torch.argsort(wave.steps, descending=True, stable=True).tolist()
@@ -59,12 +64,7 @@ class Threads:
         return Questions(self, ids)
 
     def map(self, function: Callable[[Replica, T], Any], items: Sequence[T]) -> Iterable[Any]:
-        def job(item: T) -> Any:
-            if self.stop.is_set():
-                raise Stopped
-            return function(self._replica(), item)
-
-        futures = [self._pool.submit(job, item) for item in items]
+        futures = [self._pool.submit(lambda item=item: function(self._replica(), item)) for item in items]
         wait(futures)
         return [future.result() for future in futures]
 

@@ -110,7 +110,7 @@ class Runner:
                     self.store.save(experiment.key, _tensors(state), state.round)
                     saved = now
                 self.listener.round(experiment, done)
-        except (Stopped, KeyboardInterrupt):
+        except Stopped:  # raised before the round has changed anything
             self.store.save(experiment.key, _tensors(state), state.round)
             raise
         self.store.save(experiment.key, {"w": state.w}, state.round)

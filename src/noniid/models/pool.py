@@ -1,7 +1,7 @@
 """ReLU and 2x2 max-pooling as one operation.
 
-torch's max_pool2d takes about a third of a LeNet step on a CPU. Where numba is installed (`noniid[fast]`), one
-compiled pass does both and gives torch's results to the bit: a maximum and a comparison round nothing.
+torch's max_pool2d takes about a third of a LeNet step on a CPU. Where numba is installed (`noniid[fast]`),
+one compiled pass does both and gives torch's results to the bit: a maximum and a comparison round nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ NOTHING_PASSES = 4  # code of a window whose maximum is not positive
 
 def relu_pool(x: Tensor) -> Tensor:
     """max_pool2d(relu(x), 2): `[B, C, H, W]` -> `[B, C, H // 2, W // 2]`."""
-    plain = x.device.type != "cpu" or x.dtype != torch.float32 or torch._C._functorch.is_functorch_wrapped_tensor(x)
-    if plain or not x.is_contiguous() or kernels() is None:
+    traced = torch._C._functorch.is_functorch_wrapped_tensor(x)  # pyright: ignore
+    fits = x.device.type == "cpu" and x.dtype == torch.float32 and not traced and x.is_contiguous()
+    if not fits or kernels() is None:
         return F.max_pool2d(F.relu(x), 2)
     return _ReluPool.apply(x)  # type: ignore[no-any-return]
 
@@ -57,6 +58,7 @@ def kernels() -> tuple[Callable[..., None], Callable[..., None]] | None:
     except ImportError:
         return None
 
+    # `v != v` is true of NaN alone: as in torch it wins its window, and a diverged model cannot look healthy.
     @numba.njit(nogil=True, cache=True, error_model="numpy")
     def forward(x: Any, out: Any, winner: Any) -> None:
         planes, rows, columns = out.shape
@@ -65,11 +67,11 @@ def kernels() -> tuple[Callable[..., None], Callable[..., None]] | None:
                 top, bottom = x[p, 2 * i], x[p, 2 * i + 1]
                 for j in range(columns):
                     best, code = top[2 * j], 0
-                    if top[2 * j + 1] > best:
+                    if top[2 * j + 1] > best or top[2 * j + 1] != top[2 * j + 1]:
                         best, code = top[2 * j + 1], 1
-                    if bottom[2 * j] > best:
+                    if bottom[2 * j] > best or bottom[2 * j] != bottom[2 * j]:
                         best, code = bottom[2 * j], 2
-                    if bottom[2 * j + 1] > best:
+                    if bottom[2 * j + 1] > best or bottom[2 * j + 1] != bottom[2 * j + 1]:
                         best, code = bottom[2 * j + 1], 3
                     if best <= 0:
                         best, code = 0.0, NOTHING_PASSES

@@ -73,6 +73,14 @@ class Protocol:
     mu_grid: tuple[float, ...]  # FedProx's mu: the best of these is what the tables print
     mu_chosen: tuple[tuple[str, float], ...] = ()  # (split, mu) where the choice is known
 
+    def settings(self) -> dict[str, str | float | int]:
+        """The settings by the names that an experiment is asked for with."""
+        return {
+            "model": self.model, "augment": self.augment, "lr": self.lr, "momentum": self.momentum,
+            "weight_decay": self.weight_decay, "batch": self.batch_size, "epochs": self.epochs,
+            "rounds": self.rounds, "clients": self.num_clients, "participation": self.participation,
+        }  # fmt: skip
+
     def best_mu(self, split: str) -> float | None:
         """The mu behind FedProx's number on this split, or None where nobody told."""
         return dict(self.mu_chosen).get(split)

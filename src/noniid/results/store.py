@@ -72,9 +72,13 @@ class Store:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._open()
         except (OSError, sqlite3.OperationalError) as error:
-            raise BadInput(f"cannot write the store {self.folder}: {error}. Give another place by --store.") from None
+            raise BadInput(
+                f"cannot write the store {self.folder}: {error}. Give another place by --store."
+            ) from None
         except sqlite3.DatabaseError:
-            raise BadInput(f"{self.folder / 'runs.sqlite'} is not a noniid store: give another place by --store.") from None
+            raise BadInput(
+                f"{self.folder / 'runs.sqlite'} is not a noniid store: give another place by --store."
+            ) from None
 
     def _open(self) -> None:
         (found,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -107,7 +111,9 @@ class Store:
         try:
             run = self.find(key)
             if run and run.status == "running" and run.pid != os.getpid() and _alive(run.pid):
-                raise BadInput(f"run {key} is being trained by process {run.pid}: wait for it, or stop that process.")
+                raise BadInput(
+                    f"run {key} is being trained by process {run.pid}: wait for it, or stop that process."
+                )
             self._db.execute(
                 "INSERT INTO runs (key, experiment, status, setting, pid, started) VALUES (?, ?, 'running', ?, ?, ?) "
                 "ON CONFLICT (key) DO UPDATE SET status = 'running', reason = NULL, summary = NULL, "
@@ -150,7 +156,9 @@ class Store:
         path = self._path(key)
         partial = path.with_suffix(f".{os.getpid()}.part")
         try:
-            save_file({name: t.contiguous() for name, t in tensors.items()}, partial, metadata={"round": str(round)})
+            save_file(
+                {name: t.contiguous() for name, t in tensors.items()}, partial, metadata={"round": str(round)}
+            )
             partial.replace(path)
         except OSError as error:
             raise BadInput(f"cannot write {path}: {error}.") from None

@@ -1,0 +1,71 @@
+"""The federation that the benchmarks train: Fashion-MNIST over 10 clients, dirichlet(0.5), NIID-Bench's CNN.
+
+Where Fashion-MNIST is not in the cache, and with --quick, generated images of the same shape take its place:
+speed and memory depend on shapes, not on what the images show.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import torch
+
+from noniid import data, models, split
+from noniid.algorithms import Algorithm
+from noniid.algorithms.fedavg import FedAvg
+from noniid.data import CATALOGUE, Entry, Samples
+from noniid.experiments.experiment import Experiment
+from noniid.optim import SGD
+from noniid.seeds import Draws
+
+CLIENTS = 10
+CLASSES = 10
+SHAPE = (1, 28, 28)
+SIZES = {"generated": (60_000, 10_000), "generated-tenth": (6_000, 1_000)}
+BLOCK = 1_000  # images drawn at once: the memory benchmark should see the data set, not its making
+
+
+def experiment(
+    *, quick: bool, algorithm: Algorithm | None = None, rounds: int = 50, epochs: int = 1, seed: int = 0
+) -> Experiment:
+    """The run that is measured."""
+    return Experiment(
+        data=data_name(quick),
+        split=split.parse("dirichlet(0.5)"),
+        algorithm=algorithm or FedAvg(),
+        model=models.parse("simple-cnn"),
+        clients=CLIENTS,
+        rounds=rounds,
+        epochs=epochs,
+        batch=64,
+        optim=SGD(lr=0.01, momentum=0.9, weight_decay=1e-5),
+        seed=seed,
+    )
+
+
+def data_name(quick: bool) -> str:
+    """A data set that needs no download; the generated ones enter the catalogue here."""
+    if not quick and any(row.here for row in data.listing() if row.name == "fmnist"):
+        return "fmnist"
+    name = "generated-tenth" if quick else "generated"
+    num_train, num_test = SIZES[name]
+    draw = functools.partial(_draw, num_train, num_test)
+    CATALOGUE[name] = Entry(
+        "patterns under noise", "synthetic", num_train, num_test, SHAPE, CLASSES, draw=draw, drawn=True
+    )
+    return name
+
+
+def _draw(num_train: int, num_test: int, draws: Draws) -> tuple[Samples, Samples]:
+    patterns = draws.random((CLASSES, *SHAPE))
+
+    def some(num: int) -> Samples:
+        y = draws.permutation(num) % CLASSES
+        x = np.empty((num, *SHAPE), np.uint8)
+        for at in range(0, num, BLOCK):
+            clean = patterns[y[at : at + BLOCK]]
+            x[at : at + BLOCK] = 255 * (0.3 * clean + 0.7 * draws.random(clean.shape))
+        return Samples(torch.from_numpy(x), torch.from_numpy(y.astype(np.int64)), 255.0)
+
+    return some(num_train), some(num_test)

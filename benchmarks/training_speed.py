@@ -1,0 +1,151 @@
+"""How many samples a second does noniid train, against the best loop one could write by hand?
+
+The contenders train the same clients with the same batches from the same weights, each on all cores:
+a hand-written loop in one process whose operations use all cores; the same loop in one process per core; noniid's
+threads as installed, and without its compiled ReLU-and-pool kernel. The hand loop runs in both memory layouts.
+A repetition is one round of FedAvg, from the global model to the next one, without evaluation.
+
+How to read it: samples/s is that of the best repetition, `median` that of the middle one; `ratio` compares the best
+with the best of all hand loops (1.000), all measured in turns within this run. `accuracy` is the global model's after
+all rounds: equal work gives equal accuracy, and the run stops where steps or accuracies differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Protocol
+from unittest import mock
+
+from torch import Tensor
+
+import harness
+from hand_loop import Job, OneProcess, Processes
+from noniid.algorithms import Batch
+from noniid.algorithms.fedavg import FedAvg
+from noniid.engine import Schedule, Task, begin, evaluate, simulate, start_engine
+from noniid.experiments.prepare import Ready, prepare
+from noniid.models import pool
+from setting import experiment
+
+NEVER = 10**9
+
+
+class Contender(Protocol):
+    """Trains a round at a time, each from the model that the last one left in `w`."""
+
+    @property
+    def w(self) -> Tensor: ...
+    def round(self) -> int | None: ...
+    def close(self) -> None: ...
+
+
+class Engine:
+    """A noniid engine as a contender."""
+
+    def __init__(self, ready: Ready, name: str, workers: int, *, kernels: bool = True):
+        self._engine = start_engine(name, ready.task, workers)
+        self._kernels = kernels
+        state, schedule = (
+            begin(FedAvg(), ready.w, ready.federation),
+            Schedule(NEVER, ready.federation.cohort, NEVER),
+        )
+        self._rounds = simulate(self._engine, FedAvg(), state, ready.federation, schedule)
+        self.w = ready.w
+
+    def round(self) -> None:
+        off = mock.patch.object(pool, "kernels", lambda: None)
+        with nullcontext() if self._kernels else off:
+            self.w = next(self._rounds).state.w
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """One entry for each batch that an engine takes meanwhile."""
+    taken: list[int] = []
+    batches = Task.batches
+
+    def counting(self: Task, client: int, round: int) -> Iterator[Batch]:
+        for batch in batches(self, client, round):
+            taken.append(client)
+            yield batch
+
+    with mock.patch.object(Task, "batches", counting):
+        yield taken
+
+
+def first_round(contender: Contender) -> int:
+    """Trains a round that is not timed, and counts its steps."""
+    with counted() as taken:
+        steps = contender.round()
+    return len(taken) if steps is None else steps
+
+
+def contenders(ready: Ready, workers: int, *, reference: bool = False) -> dict[str, Contender]:
+    """All who take part, in the order of their turns; each has a global model of its own."""
+
+    def job() -> Job:
+        return Job.of(ready.task, ready.w)
+
+    entries: dict[str, Contender] = {}
+    for layout, last in (("", False), (", channels last", True)):
+        entries[f"by hand, 1 process x {workers} threads{layout}"] = OneProcess(
+            job(), workers, channels_last=last
+        )
+        entries[f"by hand, {workers} processes x 1 thread{layout}"] = Processes(
+            job(), workers, channels_last=last
+        )
+    entries[f"noniid, {workers} threads"] = Engine(ready, "threads", workers)
+    if pool.kernels() is not None:
+        name = f"noniid, {workers} threads, no compiled kernel"
+        entries[name] = Engine(ready, "threads", workers, kernels=False)
+    if reference:
+        entries["noniid, reference engine"] = Engine(ready, "reference", 1)
+    return entries
+
+
+def measure(ready: Ready, arguments: argparse.Namespace) -> harness.Table:
+    task = ready.task
+    samples = int(task.split.sizes.sum()) * task.work.epochs
+    with ExitStack() as closing:
+        running = contenders(ready, arguments.workers, reference=arguments.reference)
+        judge = start_engine("threads", task)
+        for each in [*running.values(), judge]:
+            closing.callback(each.close)
+        steps = {name: first_round(each) for name, each in running.items()}
+        seconds = harness.interleave(
+            {name: each.round for name, each in running.items()}, arguments.repetitions
+        )
+        accuracy = {name: evaluate(judge, each.w).accuracy for name, each in running.items()}
+    harness.check_equal_work(steps, accuracy)
+    times = {name: harness.best_and_median(taken) for name, taken in seconds.items()}
+    hand = min(best for name, (best, _) in times.items() if name.startswith("by hand"))
+    rows = [
+        (name, samples / best, samples / median, hand / best, steps[name], accuracy[name])
+        for name, (best, median) in times.items()
+    ]
+    title = f"Training speed: {task.dataset.name}, {task.num_clients} clients, {task.work.epochs} epoch(s) a round"
+    columns = ("contender", "samples/s", "median", "ratio", "steps/round", "accuracy")
+    notes = (f"Best of {arguments.repetitions} rounds, in turns, after one that is not timed.",)
+    return harness.Table(title, columns, rows, notes)
+
+
+def main() -> None:
+    flags = harness.flags(__doc__)
+    flags.add_argument("--epochs", type=int, default=1, help="local epochs of a round")
+    flags.add_argument("--repetitions", type=int, default=None, help="timed rounds (default 7, quick 2)")
+    flags.add_argument("--workers", type=int, default=harness.cores(), help="cores to use")
+    flags.add_argument("--reference", action="store_true", help="include the reference engine")
+    arguments = flags.parse_args()
+    arguments.repetitions = arguments.repetitions or (2 if arguments.quick else 7)
+    setting = harness.environment()
+    ready = prepare(experiment(quick=arguments.quick, epochs=arguments.epochs))
+    harness.report("training_speed", measure(ready, arguments), setting, save=arguments.save)
+
+
+if __name__ == "__main__":
+    main()

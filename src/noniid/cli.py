@@ -1,0 +1,247 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+import noniid
+from noniid.errors import BadInput
+
+STORE = "noniid-store"
+
+
+class OneSentence(click.Group):
+    """Bad input ends any command with one sentence on stderr and exit status 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BadInput as error:
+            click.echo(f"noniid: {error}", err=True)
+            ctx.exit(2)
+        except BrokenPipeError:  # the reader of a pipe has gone
+            ctx.exit(1)
+
+
+@click.group(
+    cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(noniid.__version__, prog_name="noniid")
+def main() -> None:
+    """Federated learning when clients' data differ: split, train, measure, compare."""
+
+
+def options(*added: Callable[..., Any]) -> Callable[..., Any]:
+    """Several options as one decorator, in reading order."""
+    return lambda function: functools.reduce(lambda f, option: option(f), reversed(added), function)
+
+
+store_option = click.option(
+    "--store", default=STORE, show_default=True, metavar="FOLDER", help="Where runs are kept."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+
+setting_options = options(
+    click.option("--data", default="digits", show_default=True, help="A data set; see `noniid data list`."),
+    click.option("--split", "splits", multiple=True, metavar="SPLIT",
+                 help="Who holds what, as \"dirichlet(0.5) + noise(0.1)\". Repeatable.  [default: dirichlet(0.5)]"),
+    click.option("--clients", type=int, help="How many clients.  [default: 10]"),
+    click.option("--algorithm", "algorithms", multiple=True, metavar="ALGORITHM",
+                 help="fedavg, \"fedprox(0.01)\", scaffold, fednova, or my.module:Class. Repeatable.  [default: fedavg]"),
+    click.option("--model", help="simple-cnn, mlp, two-nn, linear, or my.module:thing.  [default: the data set's]"),
+)  # fmt: skip
+training_options = options(
+    click.option("--rounds", type=int, help="Rounds of communication.  [default: 50]"),
+    click.option("--epochs", type=int, help="Local epochs a round.  [default: 10]"),
+    click.option("--batch", type=int, help="Samples in a local step.  [default: 64]"),
+    click.option("--lr", type=float, help="Clients' learning rate.  [default: 0.01]"),
+    click.option("--momentum", type=float, help="Clients' momentum, reset each round.  [default: 0.9]"),
+    click.option("--weight-decay", type=float, help="Clients' weight decay.  [default: 0]"),
+    click.option("--participation", type=float, help="Share of the clients that train in a round.  [default: 1]"),
+    click.option("--augment", type=click.Choice(["none", "crop-flip"]), help="For images.  [default: none]"),
+    click.option("--seeds", default="1", show_default=True, help="How many seeds, or which: 3, or 0,2,5."),
+    click.option("--eval-every", type=int, help="Rounds between evaluations; the last is always one.  [default: 1]"),
+    click.option("--as-published", type=click.Choice(["niid-bench", "niid-bench-v1"]),
+                 help="Settings and quirks of a paper's own runs, where no option says otherwise."),
+)  # fmt: skip
+machine_options = options(
+    click.option("--workers", type=int, help="Clients trained at once.  [default: the processors here]"),
+    click.option("--engine", type=str, help="threads, or reference (slow and plain).  [default: threads]"),
+    click.option("--device", type=str, help="cpu or cuda.  [default: cpu]"),
+)
+
+
+@main.command()
+@setting_options
+@training_options
+@machine_options
+@store_option
+@click.option("--figure", metavar="FILE", help="Draw accuracy against round (png, svg or pdf).")
+@json_option
+def run(store: str, workers: int | None, as_json: bool, figure: str | None, **given: Any) -> None:
+    """Train and compare: every split with every algorithm and seed.
+
+    What the store already holds is not trained again; Ctrl-C stops after the current step, and the same
+    command goes on from there.
+    """
+    from noniid.experiments.request import experiments_of
+    from noniid.screens.session import train
+
+    protocol = _protocol(given["data"]) if given["as_published"] else None
+    outcome = train(experiments_of(protocol=protocol, **given), Path(store), workers=workers, as_json=as_json)
+    if figure:
+        _draw_curves(store, outcome.runs, figure)
+    sys.exit(outcome.exit_code)
+
+
+def _protocol(data: str) -> dict[str, Any]:
+    from noniid.data import CATALOGUE
+    from noniid.errors import unknown
+    from noniid.papers import niid_bench
+
+    if data not in CATALOGUE:
+        raise unknown("data set", data, CATALOGUE)
+    known = {cell.data for cell in niid_bench.TABLE_3}
+    if data not in known:
+        raise BadInput(
+            f"NIID-Bench did not publish runs on {data}: choose one of {', '.join(sorted(known))}."
+        )
+    return niid_bench.protocol(data).settings()
+
+
+@main.command()
+@click.argument("run", required=False)
+@store_option
+@click.option("--data", help="Only runs on this data set.")
+@click.option("--algorithm", help="Only runs of this algorithm, by name.")
+@click.option("--status", help="Only runs that are done, stopped, diverged, failed or running.")
+@click.option("--csv", "csv_file", metavar="FILE", help="Export as CSV; - is stdout.")
+@click.option("--rounds", is_flag=True, help="With --csv: a line a round instead of a line a run.")
+@click.option("--figure", metavar="FILE", help="Draw accuracy against round (png, svg or pdf).")
+@json_option
+def show(run: str | None, store: str, csv_file: str | None, rounds: bool, figure: str | None, as_json: bool,
+         **only: str | None) -> None:  # fmt: skip
+    """List the runs of a store, or show one RUN (its key, or the beginning of it)."""
+    from noniid.screens.session import open_store, show_runs
+
+    opened = open_store(Path(store))
+    chosen = opened.select(run, **only)
+    if csv_file:
+        opened.export(chosen, csv_file, rounds)
+    elif figure:
+        _draw_curves(store, chosen, figure)
+    else:
+        show_runs(opened, chosen, one=run is not None, as_json=as_json)
+
+
+@main.command()
+@click.argument("data")
+@click.argument("split")
+@click.option("--clients", type=int, default=10, show_default=True, help="How many clients.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Which draw of the split.")
+@click.option(
+    "--as-published", type=click.Choice(["niid-bench"]), help="The index lists of a paper's own code."
+)
+@click.option("--all", "show_all", is_flag=True, help="Show every client, however many.")
+@click.option("--figure", metavar="FILE", help="Draw it, too (png, svg or pdf).")
+@json_option
+def split(data: str, split: str, figure: str | None, as_json: bool, show_all: bool, **given: Any) -> None:
+    """Show who would hold what: clients by labels, and how skewed that is."""
+    from noniid.screens.session import show_placed
+
+    show_placed(data, split, figure=figure, as_json=as_json, show_all=show_all, **given)
+
+
+@main.command()
+@click.argument("table")
+@click.option(
+    "--data",
+    "datas",
+    multiple=True,
+    metavar="PATTERN",
+    help='Data sets, as "*mnist". Repeatable.  [default: all]',
+)
+@click.option(
+    "--split", "splits", multiple=True, metavar="PATTERN", help='Splits, as "dirichlet*". Repeatable.'
+)
+@click.option(
+    "--algorithm",
+    "algorithms",
+    multiple=True,
+    metavar="PATTERN",
+    help='Algorithms, as "fed*"; "fedprox(0.1)" sets a parameter. Repeatable.',
+)
+@click.option("--seeds", default="3", show_default=True, help="How many seeds, or which: 3, or 0,2,5.")
+@click.option(
+    "--version", type=click.Choice(["v1", "v2"]), default="v2", show_default=True, help="Whose claims."
+)
+@click.option(
+    "--correct", is_flag=True, help="Run the algorithms as the papers write them, not as the code ran."
+)
+@click.option("--dry-run", is_flag=True, help="Only list the cells and the time they would take.")
+@click.option("--workers", type=int, help="Clients trained at once.  [default: the processors here]")
+@store_option
+@json_option
+def table(table: str, version: str, correct: bool, store: str, workers: int | None, as_json: bool,
+          dry_run: bool, **chosen: Any) -> None:  # fmt: skip
+    """Run a published TABLE again, as niid-bench/3, and print measured beside claimed.
+
+    Cells run with the paper's own settings. A measured mean is within a claim when it is no further away than
+    one point or two of the claimed standard deviations.
+    """
+    from noniid.papers import find_table
+    from noniid.screens.tables import show_plan, show_reproduced
+
+    paper, cells = find_table(table)
+    preset = None if correct else {"v1": "niid-bench-v1", "v2": "niid-bench"}[version]
+    wanted = {"cells": cells, "settings": paper.protocol, "preset": preset, "version": version, **chosen}
+    if dry_run:
+        show_plan(Path(store), as_json=as_json, **wanted)
+        return
+    sys.exit(show_reproduced(Path(store), workers=workers, as_json=as_json, **wanted))
+
+
+@main.group()
+def data() -> None:
+    """Data sets: what there is, getting it, looking at it."""
+
+
+@data.command("list")
+@json_option
+def data_list(as_json: bool) -> None:
+    """All data sets, and which are here."""
+    from noniid.screens.datasets import show_listing
+
+    show_listing(as_json)
+
+
+@data.command("fetch")
+@click.argument("names", nargs=-1, required=True)
+def data_fetch(names: tuple[str, ...]) -> None:
+    """Download data sets into the cache ($NONIID_DATA, or ~/.cache/noniid)."""
+    from noniid.data import fetch
+
+    for name in names:
+        click.echo(f"{name}: {fetch(name)}")
+
+
+@data.command("info")
+@click.argument("name")
+@json_option
+def data_info(name: str, as_json: bool) -> None:
+    """One data set: its files, its sizes, its labels."""
+    from noniid.screens.datasets import show_info
+
+    show_info(name, as_json)
+
+
+def _draw_curves(folder: str, runs: Any, figure: str) -> None:
+    from noniid.screens.session import draw_curves
+
+    click.echo(f"drawn: {draw_curves(Path(folder), runs, figure)}", err=True)

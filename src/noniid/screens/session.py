@@ -1,0 +1,198 @@
+"""Commands from start to end: what is called, what is shown, what the exit status is."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+
+from noniid.errors import BadInput
+from noniid.experiments.experiment import Experiment
+from noniid.experiments.prepare import place
+from noniid.experiments.request import experiments_of
+from noniid.experiments.runner import Runner
+from noniid.results.figures import Series, curves_figure, split_figure
+from noniid.results.store import Run, Store
+from noniid.results.table import Line, lines, record
+from noniid.screens.progress import Progress
+from noniid.screens.runs import comparison, details, listing, write_csv
+from noniid.screens.split import show_split, split_json
+from noniid.screens.words import console
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The runs that were asked for, as far as they came, and what the shell is told."""
+
+    runs: list[Run]
+    exit_code: int  # 0 all finished, 1 some failed or diverged, 130 stopped by the user
+
+
+def train(experiments: Sequence[Experiment], folder: Path, *, workers: int | None, as_json: bool) -> Outcome:
+    """Train what is missing; the comparison, or a JSON line for each finished run, on stdout."""
+
+    def tell(run: Run) -> None:
+        if as_json:
+            print(json.dumps(record(run)), flush=True)
+
+    outcome = train_all(experiments, folder, workers, tell)
+    if not as_json and outcome.runs:
+        comparison(console(), outcome.runs)
+    _say_failures(outcome)
+    return outcome
+
+
+def train_all(
+    experiments: Sequence[Experiment], folder: Path, workers: int | None, on_run: Callable[[Run], None]
+) -> Outcome:
+    """Train what is missing, with progress on stderr; Ctrl-C ends it cleanly."""
+    runs: list[Run] = []
+    stop = Event()
+    with Progress(console(stderr=True), experiments) as progress, _stopping(stop):
+        for run in Runner(Store(folder), workers, progress, stop).run(experiments):
+            runs.append(run)
+            on_run(run)
+    if stop.is_set():
+        return Outcome(runs, 130)
+    return Outcome(runs, 0 if all(run.status == "done" for run in runs) else 1)
+
+
+@contextmanager
+def _stopping(stop: Event) -> Iterator[None]:
+    """The first Ctrl-C asks to stop, a second one is Python's own."""
+
+    def ask(number: int, frame: Any) -> None:
+        stop.set()
+        signal.signal(number, before[number])
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say_failures(outcome: Outcome) -> None:
+    """Each reason once, however many cells it stopped."""
+    errors, runs = console(stderr=True), outcome.runs
+    for reason in dict.fromkeys(run.reason for run in runs if run.status in ("failed", "diverged")):
+        count = sum(run.reason == reason for run in runs)
+        errors.print(f"noniid: {count} of {len(runs)} runs: {reason}", soft_wrap=True)
+    if outcome.exit_code == 130:
+        errors.print("Stopped. The same command goes on from here.")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A store to read from."""
+
+    store: Store
+
+    def select(self, key: str | None, data: str | None = None, algorithm: str | None = None,
+               status: str | None = None) -> list[Run]:  # fmt: skip
+        """Runs by the beginning of their key and by what they are; a key must name exactly one."""
+        found = [
+            run
+            for run in self.store.runs()
+            if run.key.startswith(key or "")
+            and data in (None, run.experiment["data"])
+            and algorithm in (None, run.experiment["algorithm"].partition("(")[0])
+            and status in (None, run.status)
+        ]
+        if key and len(found) != 1:
+            raise BadInput(
+                f"{len(found) or 'no'} runs in {self.store.folder} begin with {key!r}: see `noniid show`."
+            )
+        return found
+
+    def export(self, runs: Sequence[Run], file: str, rounds: bool) -> None:
+        rounds_of = {run.key: self.store.rounds(run.key) for run in runs} if rounds else None
+        if file == "-":
+            write_csv(sys.stdout, runs, rounds_of)
+            return
+        try:
+            with Path(file).open("w", newline="", encoding="utf-8") as out:
+                write_csv(out, runs, rounds_of)
+        except OSError as error:
+            raise BadInput(f"cannot write {file}: {error.strerror}.") from None
+
+
+def open_store(folder: Path) -> Opened:
+    """For reading: a store that does not exist is an error, not a new store."""
+    if not (folder / "runs.sqlite").exists():
+        raise BadInput(f"there is no store at {folder}: `noniid run` makes one, --store names another.")
+    return Opened(Store(folder))
+
+
+def show_runs(opened: Opened, runs: Sequence[Run], *, one: bool, as_json: bool) -> None:
+    if as_json:
+        for run in runs:
+            print(json.dumps(record(run)))
+    elif one:
+        details(console(), runs[0], opened.store.rounds(runs[0].key))
+    else:
+        listing(console(), runs)
+
+
+def draw_curves(folder: Path, runs: Sequence[Run], file: str) -> Path:
+    """Accuracy against round, a line for each algorithm and setting, a band over its seeds."""
+    opened = open_store(folder)
+    series = [
+        _series(opened.store, line, len({r.experiment["split"] for r in runs}) > 1) for line in lines(runs)
+    ]
+    drawn = [one for one in series if one is not None]
+    if not drawn:
+        raise BadInput("there is nothing to draw: no run has an evaluated round.")
+    titles = dict.fromkeys(f"{run.experiment['data']}, {run.experiment['split']}" for run in runs)
+    curves_figure(drawn, next(iter(titles)) if len(titles) == 1 else "", Path(file))
+    return Path(file)
+
+
+def _series(store: Store, line: Line, name_split: bool) -> Series | None:
+    courses = [
+        {row["round"]: row["accuracy"] for row in store.rounds(run.key) if row["accuracy"] is not None}
+        for run in line.runs
+    ]
+    rounds = sorted(set.intersection(*map(set, courses)))  # what all its seeds have reached
+    if not rounds:
+        return None
+    e = line.experiment
+    values = [[course[number] for course in courses] for number in rounds]
+    label = f"{e['algorithm']}, {e['split']}" if name_split else e["algorithm"]
+    mean = [sum(row) / len(row) for row in values]
+    return Series(
+        label,
+        np.array(rounds),
+        np.array(mean),
+        *(np.array([end(row) for row in values]) for end in (min, max)),
+    )
+
+
+def show_placed(
+    data: str, split_text: str, *, clients: int, seed: int, as_published: str | None,
+    figure: str | None, as_json: bool, show_all: bool,
+) -> None:  # fmt: skip
+    """Who would hold what: exactly the split that `noniid run` trains on with these clients and this seed."""
+    (experiment,) = experiments_of(
+        data, [split_text], [], f"{seed},", as_published=as_published, clients=clients
+    )
+    placed = place(experiment)
+    labels, num_classes = placed.dataset.train.y.numpy(), placed.dataset.num_classes
+    title = f"{data}, {experiment.split}, {clients} clients"
+    if as_json:
+        print(json.dumps(split_json(placed.split, labels, num_classes)))
+    else:
+        show_split(console(), title, placed.split, labels, num_classes, show_all)
+    if figure:
+        split_figure(placed.counts, title, figure)

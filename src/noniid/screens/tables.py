@@ -1,0 +1,81 @@
+"""What `noniid table` shows: the cells and their cost, or measured beside claimed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from noniid.experiments.grid import read_seeds
+from noniid.experiments.published import PRESETS
+from noniid.experiments.tables import Planned, compared, listing, plan, select
+from noniid.results.compare import COLUMNS, ComparedCell, ListedCell
+from noniid.results.store import Store
+from noniid.screens.session import train_all
+from noniid.screens.words import clock, console
+
+
+def show_plan(folder: Path, *, version: str, as_json: bool, **wanted: Any) -> None:
+    """The cells, what the store holds of them, and the time the others take."""
+    cells = list(listing(_plan(**wanted), Store(folder), version))
+    if as_json:
+        _print_json(cells)
+        return
+    table = _table("data", "split", "algorithm", "claimed", "in store", "training time", "note")
+    for cell in cells:
+        stored, time = (
+            f"{cell.stored} of {cell.wanted}",
+            clock(cell.seconds) if cell.seconds is not None else "?",
+        )
+        table.add_row(cell.data, cell.split, cell.algorithm, cell.claimed, stored, time, cell.note)
+    console().print(table)
+    known = [cell.seconds for cell in cells if cell.seconds is not None]
+    unknown = f", and {len(cells) - len(known)} cells of unknown cost" if len(known) < len(cells) else ""
+    console().print(f"{len(cells)} cells, about {clock(sum(known))} of training{unknown}.")
+
+
+def show_reproduced(folder: Path, *, version: str, workers: int | None, as_json: bool, **wanted: Any) -> int:
+    """Run what is missing, then print measured beside claimed. Returns the exit status."""
+    plans = _plan(**wanted)
+    experiments = [experiment for each in plans for experiment in each.experiments]
+    outcome = train_all(experiments, folder, workers, on_run=lambda run: None)
+    found = compared(plans, Store(folder), version)
+    if as_json:
+        _print_json(found)
+        return outcome.exit_code
+    table = _table(*COLUMNS)
+    for cell in found:
+        table.add_row(*cell.row())
+    console().print(table)
+    judged = [cell for cell in found if cell.difference is not None]
+    within = sum(cell.verdict == "within" for cell in judged)
+    console().print(f"{within} of {len(judged)} judged cells within the claim: max(1 point, 2 claimed std).")
+    return outcome.exit_code
+
+
+def _plan(
+    cells: Iterable[object], settings: Callable[[str], Any], preset: str | None,
+    datas: Sequence[str], splits: Sequence[str], algorithms: Sequence[str], seeds: str,
+) -> list[Planned]:  # fmt: skip
+    chosen = select(cells, datas, splits, algorithms)
+    return plan(chosen, settings, read_seeds(seeds), PRESETS[preset] if preset else None)
+
+
+def _table(*headings: str) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in headings:
+        table.add_column(heading, overflow="fold", justify="right" if heading in RIGHT else "left")
+    return table
+
+
+RIGHT = ("claimed", "measured", "difference", "runs", "training time", "in store")
+
+
+def _print_json(cells: Iterable[ListedCell | ComparedCell]) -> None:
+    for cell in cells:
+        print(json.dumps(asdict(cell)))
