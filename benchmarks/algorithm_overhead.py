@@ -51,18 +51,14 @@ def measure(ready: Ready, workers: int, repetitions: int) -> harness.Table:
     task = ready.task
     title = f"Seconds a round: {task.dataset.name}, {task.num_clients} clients, {task.work.epochs} epoch(s) a round"
     columns = ("algorithm", "seconds", "median", "ratio", "paired")
-    notes = (
-        f"Best of {repetitions} rounds, in turns, after one that is not timed. Goal: ratio at most 1.100.",
-    )
+    notes = (f"Best of {repetitions} rounds, in turns, after one that is not timed. Goal: ratio at most 1.100.",)
     return harness.Table(title, columns, rows, notes)
 
 
 def main() -> None:
     flags = harness.flags(__doc__)
     flags.add_argument("--epochs", type=int, default=1, help="local epochs of a round")
-    flags.add_argument(
-        "--repetitions", type=int, default=None, help="timed rounds of each (default 7, quick 2)"
-    )
+    flags.add_argument("--repetitions", type=int, default=None, help="timed rounds of each (default 7, quick 2)")
     flags.add_argument("--workers", type=int, default=harness.cores(), help="threads to train on")
     arguments = flags.parse_args()
     setting = harness.environment()

@@ -148,9 +148,7 @@ class Processes:
         self._workers = []
         for total in self._totals:
             ours, theirs = context.Pipe()
-            worker = context.Process(
-                target=_work, args=(job, channels_last, total, self._next, theirs), daemon=True
-            )
+            worker = context.Process(target=_work, args=(job, channels_last, total, self._next, theirs), daemon=True)
             worker.start()
             theirs.close()
             self._pipes.append(ours)

@@ -139,9 +139,7 @@ def _commit() -> str:
     """The commit measured, marked where the code differs from it."""
 
     def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
     try:
         changed = git("status", "--porcelain", "--", "src", ":(glob)benchmarks/*.py").strip()

@@ -87,17 +87,13 @@ def measure(rounds: int, epochs: int, quick: bool, spec: str) -> harness.Table:
         f"{growth}, between {min(steady):,.0f} and {max(steady):,.0f}.",
         f"Goal: peak under {GOAL_MB:,} MB (it is {told[-1][2]:,.0f}) and flat.",
     )
-    return harness.Table(
-        f"Memory: {spec}, {epochs} epoch(s) a round", ("after", "resident MB", "peak MB"), rows, notes
-    )
+    return harness.Table(f"Memory: {spec}, {epochs} epoch(s) a round", ("after", "resident MB", "peak MB"), rows, notes)
 
 
 def main() -> None:
     flags = harness.flags(__doc__)
     flags.add_argument("--rounds", type=int, default=None, help="rounds of the run (default 50, quick 10)")
-    flags.add_argument(
-        "--epochs", type=int, default=1, help="local epochs of a round (the published runs: 10)"
-    )
+    flags.add_argument("--epochs", type=int, default=1, help="local epochs of a round (the published runs: 10)")
     flags.add_argument("--algorithm", default="fedavg", help="which algorithm")
     flags.add_argument("--inside", action="store_true", help="be the process that is measured")
     arguments = flags.parse_args()

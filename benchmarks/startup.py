@@ -35,14 +35,10 @@ def works(command: list[str]) -> bool:
 def measure(repetitions: int) -> harness.Table:
     working = {name: command for name, command in COMMANDS.items() if works(command)}
     once = {
-        name: partial(subprocess.run, command, capture_output=True, check=True)
-        for name, command in working.items()
+        name: partial(subprocess.run, command, capture_output=True, check=True) for name, command in working.items()
     }
     seconds = harness.interleave(once, repetitions)
-    rows = [
-        (name, *(harness.best_and_median(seconds[name]) if name in seconds else (None, None)))
-        for name in COMMANDS
-    ]
+    rows = [(name, *(harness.best_and_median(seconds[name]) if name in seconds else (None, None))) for name in COMMANDS]
     broken = [name for name in COMMANDS if name not in working]
     notes = [f"Best of {repetitions}, in turns, after one that is not timed."]
     notes += [f"{name}: does not run here." for name in broken]

@@ -93,12 +93,8 @@ def contenders(ready: Ready, workers: int, *, reference: bool = False) -> dict[s
 
     entries: dict[str, Contender] = {}
     for layout, last in (("", False), (", channels last", True)):
-        entries[f"by hand, 1 process x {workers} threads{layout}"] = OneProcess(
-            job(), workers, channels_last=last
-        )
-        entries[f"by hand, {workers} processes x 1 thread{layout}"] = Processes(
-            job(), workers, channels_last=last
-        )
+        entries[f"by hand, 1 process x {workers} threads{layout}"] = OneProcess(job(), workers, channels_last=last)
+        entries[f"by hand, {workers} processes x 1 thread{layout}"] = Processes(job(), workers, channels_last=last)
     entries[f"noniid, {workers} threads"] = Engine(ready, "threads", workers)
     if pool.kernels() is not None:
         name = f"noniid, {workers} threads, no compiled kernel"
@@ -117,9 +113,7 @@ def measure(ready: Ready, arguments: argparse.Namespace) -> harness.Table:
         for each in [*running.values(), judge]:
             closing.callback(each.close)
         steps = {name: first_round(each) for name, each in running.items()}
-        seconds = harness.interleave(
-            {name: each.round for name, each in running.items()}, arguments.repetitions
-        )
+        seconds = harness.interleave({name: each.round for name, each in running.items()}, arguments.repetitions)
         accuracy = {name: evaluate(judge, each.w).accuracy for name, each in running.items()}
     harness.check_equal_work(steps, accuracy)
     times = {name: harness.best_and_median(taken) for name, taken in seconds.items()}

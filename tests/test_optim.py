@@ -50,9 +50,7 @@ def test_stacked_rows_equal_separate_rows(optim: SGD) -> None:
     w, gradients = _gradients(1, 3, 17)[0], _gradients(10, 3, 17)
     stacked = _moved(optim, w, gradients)
     for i in range(3):
-        torch.testing.assert_close(
-            stacked[i], _moved(optim, w[i], [g[i] for g in gradients]), rtol=1e-6, atol=1e-7
-        )
+        torch.testing.assert_close(stacked[i], _moved(optim, w[i], [g[i] for g in gradients]), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("optim", GRID, ids=str)

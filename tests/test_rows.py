@@ -146,9 +146,7 @@ def test_a_bound_module_computes_as_before(model: nn.Module) -> None:
     own, layout, row, _ = _bound(model)
     x = _inputs(model)
     assert torch.equal(own(x), model(x))
-    assert torch.equal(
-        layout.pack(own), row
-    )  # the forward pass of BatchNorm has moved its statistics in both
+    assert torch.equal(layout.pack(own), row)  # the forward pass of BatchNorm has moved its statistics in both
     assert torch.equal(row, layout.pack(model))
 
 
@@ -202,9 +200,7 @@ def test_the_mean_does_not_depend_on_the_order(weights: list[float], random) -> 
     order = list(range(len(weights)))
     random.shuffle(order)
     w = torch.tensor(weights)
-    torch.testing.assert_close(
-        weighted_mean(rows, w), weighted_mean(rows[order], w[order]), atol=1e-5, rtol=1e-4
-    )
+    torch.testing.assert_close(weighted_mean(rows, w), weighted_mean(rows[order], w[order]), atol=1e-5, rtol=1e-4)
 
 
 @given(WEIGHTS, st.floats(1e-3, 1e3))
@@ -268,11 +264,7 @@ def test_an_expanded_memory_becomes_real_and_leaves_its_source_alone(shape: tupl
     after = put(memory, torch.tensor([2]), torch.ones(1, *shape))
     assert not bool(source.any())
     assert not bool(memory.any())
-    assert (
-        after.flatten(1).any(1).tolist() == [False, False, True, False]
-        if shape
-        else after.tolist() == [0, 0, 1, 0]
-    )
+    assert after.flatten(1).any(1).tolist() == [False, False, True, False] if shape else after.tolist() == [0, 0, 1, 0]
     assert put(after, torch.tensor([0]), torch.ones(1, *shape)) is after
 
 

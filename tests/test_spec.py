@@ -101,9 +101,7 @@ def _instances(cls: type) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize(("registry", "cls"), REGISTERED, ids=lambda x: getattr(x, "__name__", ""))
 @given(data=st.data())
-def test_parse_undoes_write_for_every_registered_class(
-    registry: Registry[Any], cls: type, data: st.DataObject
-) -> None:
+def test_parse_undoes_write_for_every_registered_class(registry: Registry[Any], cls: type, data: st.DataObject) -> None:
     value = data.draw(_instances(cls))
     again = registry.parse(registry.write(value))
     assert again == value
@@ -130,9 +128,7 @@ def test_strings_survive_whatever_is_in_them(text: str, label: str | None) -> No
     assert split_sum(f"{written} + {written}") == [written, written]
 
 
-@pytest.mark.parametrize(
-    "text", ["a, b", "f(x)", ")", "a=b", "none", "None", "x + y", "it's", '"', "\\", " ", ""]
-)
+@pytest.mark.parametrize("text", ["a, b", "f(x)", ")", "a=b", "none", "None", "x + y", "it's", '"', "\\", " ", ""])
 def test_awkward_strings_survive_as_only_value(text: str) -> None:
     value = Needy(text, 2)
     assert NEEDY.parse(NEEDY.write(value)) == value
@@ -281,9 +277,7 @@ def test_what_is_not_there_cannot_be_imported(path: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["algorithm", "model", "optimiser"])
-@pytest.mark.parametrize(
-    "path", [f"{__name__}:Thing", "math:pi", "collections:OrderedDict", f"{__name__}:Soft"]
-)
+@pytest.mark.parametrize("path", [f"{__name__}:Thing", "math:pi", "collections:OrderedDict", f"{__name__}:Soft"])
 def test_every_kind_refuses_what_is_not_of_it(kind: str, path: str) -> None:
     with pytest.raises(BadInput, match=f"^{kind} '{path}' must be a frozen dataclass derived from"):
         REGISTRIES[kind].parse(path)

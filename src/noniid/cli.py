@@ -29,9 +29,7 @@ class OneSentence(click.Group):
             ctx.exit(1)
 
 
-@click.group(
-    cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
+@click.group(cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(noniid.__version__, prog_name="noniid")
 def main() -> None:
     """Federated learning when clients' data differ: split, train, measure, compare."""
@@ -42,9 +40,7 @@ def options(*added: Callable[..., Any]) -> Callable[..., Any]:
     return lambda function: functools.reduce(lambda f, option: option(f), reversed(added), function)
 
 
-store_option = click.option(
-    "--store", default=STORE, show_default=True, metavar="FOLDER", help="Where runs are kept."
-)
+store_option = click.option("--store", default=STORE, show_default=True, metavar="FOLDER", help="Where runs are kept.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 
 setting_options = options(
@@ -53,7 +49,7 @@ setting_options = options(
                  help="Who holds what, as \"dirichlet(0.5) + noise(0.1)\". Repeatable.  [default: dirichlet(0.5)]"),
     click.option("--clients", type=int, help="How many clients.  [default: 10]"),
     click.option("--algorithm", "algorithms", multiple=True, metavar="ALGORITHM",
-                 help="fedavg, \"fedprox(0.01)\", scaffold, fednova, or my.module:Class. Repeatable.  [default: fedavg]"),
+                 help="fedavg, \"fedprox(0.01)\", scaffold, fednova or my.module:Class. Repeatable.  [default: fedavg]"),
     click.option("--model", help="simple-cnn, mlp, two-nn, linear, or my.module:thing.  [default: the data set's]"),
 )  # fmt: skip
 training_options = options(
@@ -109,9 +105,7 @@ def _protocol(data: str) -> dict[str, Any]:
         raise unknown("data set", data, CATALOGUE)
     known = {cell.data for cell in niid_bench.TABLE_3}
     if data not in known:
-        raise BadInput(
-            f"NIID-Bench did not publish runs on {data}: choose one of {', '.join(sorted(known))}."
-        )
+        raise BadInput(f"NIID-Bench did not publish runs on {data}: choose one of {', '.join(sorted(known))}.")
     return niid_bench.protocol(data).settings()
 
 
@@ -145,17 +139,17 @@ def show(run: str | None, store: str, csv_file: str | None, rounds: bool, figure
 @click.argument("split")
 @click.option("--clients", type=int, default=10, show_default=True, help="How many clients.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Which draw of the split.")
-@click.option(
-    "--as-published", type=click.Choice(["niid-bench"]), help="The index lists of a paper's own code."
-)
+@click.option("--as-published", type=click.Choice(["niid-bench"]), help="The index lists of a paper's own code.")
 @click.option("--all", "show_all", is_flag=True, help="Show every client, however many.")
 @click.option("--figure", metavar="FILE", help="Draw it, too (png, svg or pdf).")
 @json_option
-def split(data: str, split: str, figure: str | None, as_json: bool, show_all: bool, **given: Any) -> None:
+def split(data: str, split: str, seed: int, figure: str | None, as_json: bool, show_all: bool, **given: Any) -> None:
     """Show who would hold what: clients by labels, and how skewed that is."""
+    from noniid.experiments.request import experiments_of
     from noniid.screens.session import show_placed
 
-    show_placed(data, split, figure=figure, as_json=as_json, show_all=show_all, **given)
+    (experiment,) = experiments_of(data, [split], [], f"{seed},", **given)
+    show_placed(experiment, figure=figure, as_json=as_json, show_all=show_all)
 
 
 @main.command()
@@ -165,11 +159,9 @@ def split(data: str, split: str, figure: str | None, as_json: bool, show_all: bo
     "datas",
     multiple=True,
     metavar="PATTERN",
-    help='Data sets, as "*mnist". Repeatable.  [default: all]',
+    help='Data sets, as "*mnist". Repeatable.',
 )
-@click.option(
-    "--split", "splits", multiple=True, metavar="PATTERN", help='Splits, as "dirichlet*". Repeatable.'
-)
+@click.option("--split", "splits", multiple=True, metavar="PATTERN", help='Splits, as "dirichlet*". Repeatable.')
 @click.option(
     "--algorithm",
     "algorithms",
@@ -178,12 +170,8 @@ def split(data: str, split: str, figure: str | None, as_json: bool, show_all: bo
     help='Algorithms, as "fed*"; "fedprox(0.1)" sets a parameter. Repeatable.',
 )
 @click.option("--seeds", default="3", show_default=True, help="How many seeds, or which: 3, or 0,2,5.")
-@click.option(
-    "--version", type=click.Choice(["v1", "v2"]), default="v2", show_default=True, help="Whose claims."
-)
-@click.option(
-    "--correct", is_flag=True, help="Run the algorithms as the papers write them, not as the code ran."
-)
+@click.option("--version", type=click.Choice(["v1", "v2"]), default="v2", show_default=True, help="Whose claims.")
+@click.option("--correct", is_flag=True, help="Run the algorithms as the papers write them, not as the code ran.")
 @click.option("--dry-run", is_flag=True, help="Only list the cells and the time they would take.")
 @click.option("--workers", type=int, help="Clients trained at once.  [default: the processors here]")
 @store_option
@@ -196,15 +184,15 @@ def table(table: str, version: str, correct: bool, store: str, workers: int | No
     one point or two of the claimed standard deviations.
     """
     from noniid.papers import find_table
-    from noniid.screens.tables import show_plan, show_reproduced
+    from noniid.screens.tables import Wanted, show_plan, show_reproduced
 
     paper, cells = find_table(table)
     preset = None if correct else {"v1": "niid-bench-v1", "v2": "niid-bench"}[version]
-    wanted = {"cells": cells, "settings": paper.protocol, "preset": preset, "version": version, **chosen}
+    wanted = Wanted(cells, paper.protocol, version, preset, **chosen)
     if dry_run:
-        show_plan(Path(store), as_json=as_json, **wanted)
-        return
-    sys.exit(show_reproduced(Path(store), workers=workers, as_json=as_json, **wanted))
+        show_plan(wanted, Path(store), as_json)
+    else:
+        sys.exit(show_reproduced(wanted, Path(store), workers, as_json))
 
 
 @main.group()

@@ -81,10 +81,7 @@ def run(
     members = federation(task, cohort)
     state = state or begin(algorithm, initial(task), members)
     try:
-        return [
-            _kept(done)
-            for done in simulate(running, algorithm, state, members, Schedule(rounds, members.cohort))
-        ]
+        return [_kept(done) for done in simulate(running, algorithm, state, members, Schedule(rounds, members.cohort))]
     finally:
         running.close()
 

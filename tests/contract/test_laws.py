@@ -81,9 +81,7 @@ def test_every_algorithm_has_a_neutral_knob() -> None:
 def test_no_two_variants_give_the_same_model() -> None:
     """Few of many clients, unequal, with momentum: wherever two values differ, the numbers do."""
     finals = {text: _rounds(text, 2)[-1].state.w for text in VARIANTS}
-    same = [
-        (a, b) for a in finals for b in finals if a < b and torch.allclose(finals[a], finals[b], atol=1e-6)
-    ]
+    same = [(a, b) for a in finals for b in finals if a < b and torch.allclose(finals[a], finals[b], atol=1e-6)]
     assert not same
 
 
@@ -150,10 +148,7 @@ def test_the_clients_order_does_not_matter(text: str) -> None:
         [3, 0, 4, 1, 2],
     )
     permuted = Split(tuple(split.indices[i] for i in order))
-    a, b = (
-        problems.run(algorithm, problems.task(split=s, batch=1000), rounds=2)[-1].state
-        for s in (split, permuted)
-    )
+    a, b = (problems.run(algorithm, problems.task(split=s, batch=1000), rounds=2)[-1].state for s in (split, permuted))
     torch.testing.assert_close(a.w, b.w, **CLOSE)
     for name, rows in a.memory.items():
         torch.testing.assert_close(rows[order], b.memory[name], **CLOSE)
@@ -203,8 +198,7 @@ def _row(seed: int, size: int = P) -> Tensor:
 def _part(wave: Wave, chosen: list[int]) -> Wave:
     """The same wave with only these of its clients, in this order."""
     rows = {
-        name: getattr(wave, name)[chosen]
-        for name in ("ids", "sizes", "steps", "staleness", "start", "end", "loss")
+        name: getattr(wave, name)[chosen] for name in ("ids", "sizes", "steps", "staleness", "start", "end", "loss")
     }
     memory = {name: values[chosen] for name, values in wave.memory.items()}
     return wave._replace(**rows, memory=memory, ask=Answers(rows["ids"]))
@@ -216,10 +210,7 @@ def _trained(text: str) -> tuple[Algorithm, State, Wave]:
     algorithm = ALGORITHMS.parse(text)
     state = begin(algorithm, _row(0), Federation(CLIENTS, 4, lambda: _row(1)))
     server = {name: _row(10 + i) for i, name in enumerate(state.server)}
-    memory = {
-        name: torch.stack([_row(20 + 10 * i + k) for k in range(CLIENTS)])
-        for i, name in enumerate(state.memory)
-    }
+    memory = {name: torch.stack([_row(20 + 10 * i + k) for k in range(CLIENTS)]) for i, name in enumerate(state.memory)}
     state = replace(state, server=server, memory=memory, round=1)
     ids = torch.tensor([0, 2, 3, 5])
     wave = Wave(
@@ -252,9 +243,7 @@ def test_steps_of_stacked_rows_equal_steps_of_each(text: str, hook: str) -> None
 
     stacked = getattr(algorithm, hook)(given, local(slice(None)))
     for i in range(4):
-        torch.testing.assert_close(
-            stacked[i], getattr(algorithm, hook)(given[i], local(i)), rtol=1e-6, atol=1e-7
-        )
+        torch.testing.assert_close(stacked[i], getattr(algorithm, hook)(given[i], local(i)), rtol=1e-6, atol=1e-7)
 
 
 @each_variant

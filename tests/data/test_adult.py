@@ -64,8 +64,7 @@ def test_cuts():
 
 def test_blocks_fill_the_123_columns():
     sizes = [
-        5 if how == adult._QUINTILES else 2 if how == adult._ANY else how.count(",") + 1
-        for _, how in adult.FIELDS
+        5 if how == adult._QUINTILES else 2 if how == adult._ANY else how.count(",") + 1 for _, how in adult.FIELDS
     ]
     assert sizes == [5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 2, 5, 41]
     assert sum(sizes) == 123

@@ -51,10 +51,7 @@ def test_without_network_one_sentence_says_what_to_put_where(cache, offline, nam
 def test_every_set_can_be_downloaded(name):
     assert any(all(file.urls for file in layout.files) for layout in CATALOGUE[name].layouts)
     assert not any(
-        url.endswith((".pkl", "python.tar.gz"))
-        for x in CATALOGUE[name].layouts
-        for f in x.files
-        for url in f.urls
+        url.endswith((".pkl", "python.tar.gz")) for x in CATALOGUE[name].layouts for f in x.files for url in f.urls
     )
 
 

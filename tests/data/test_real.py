@@ -62,9 +62,7 @@ def test_adult_is_a9a():
     assert dataset.test.x[:, 122].sum() == 0  # which is why a9a.t has 122 columns
 
 
-@pytest.mark.skipif(
-    not (cache_dir() / "adult" / "adult.data").is_file(), reason="adult.data is not in the cache"
-)
+@pytest.mark.skipif(not (cache_dir() / "adult" / "adult.data").is_file(), reason="adult.data is not in the cache")
 def test_adult_cuts():
     table = adult._read(cache_dir() / "adult" / "adult.data")
     cuts = {name: adult.field_cuts(table[name], how) for name, how in adult.FIELDS if how == adult._QUINTILES}

@@ -108,14 +108,14 @@ def test_published_draws_on_fcube_are_points_then_partition(seed: int) -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("split", ["iid", "labels(2)", "dirichlet(0.5)", "dirichlet(0.5, seed=2020)", "quantity(0.5)"])
 def test_published_draws_on_fixed_data_begin_with_the_partition(split: str, seed: int) -> None:
-    placed = place(_experiment("digits", split, clients=5, draws="published", seed=seed))
+    placed = place(_experiment("digits", split, clients=10, draws="published", seed=seed))
     labels = placed.dataset.train.y.numpy()
     legacy = published.Legacy(2020 if "seed" in split else seed)
     expected = {
-        "iid": lambda: published.homo(labels, 5, legacy),
-        "labels": lambda: published.quantity_of_labels(labels, 5, 10, 2, legacy),
-        "dirichlet": lambda: published.label_dirichlet(labels, 5, 10, 0.5, legacy),
-        "quantity": lambda: published.quantity_dirichlet(labels, 5, 0.5, legacy),
+        "iid": lambda: published.homo(labels, 10, legacy),
+        "labels": lambda: published.quantity_of_labels(labels, 10, 10, 2, legacy),
+        "dirichlet": lambda: published.label_dirichlet(labels, 10, 10, 0.5, legacy),
+        "quantity": lambda: published.quantity_dirichlet(labels, 10, 0.5, legacy),
     }[split.partition("(")[0]]()
     assert [part.tolist() for part in placed.split.indices] == [list(part) for part in expected]
 

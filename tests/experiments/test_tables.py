@@ -215,9 +215,7 @@ def test_no_trial_fetches_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_listing_counts_stored_runs_and_leaves_time_open_where_unknown(store: Store):
-    plans = plan(
-        select(TABLE_3, ["fcube"], ["iid"], ["fedavg", "fedprox"]), PAPER.protocol, range(3), PUBLISHED
-    )
+    plans = plan(select(TABLE_3, ["fcube"], ["iid"], ["fedavg", "fedprox"]), PAPER.protocol, range(3), PUBLISHED)
     put(store, plans[0].experiments[1], rate=None)
     first, second = listing(plans, store, "v1", lambda _: None)
     assert (first.stored, first.wanted, first.seconds) == (1, 3, None)

@@ -126,9 +126,7 @@ def scaffold(task: Task, rounds: int, c0: Params, *, option: str, correct: str) 
                     for name, p in net.named_parameters():
                         p -= lr * (c[name] - mine[name])
 
-            hooks: dict[str, Any] = (
-                {"each": into_gradient} if correct == "gradient" else {"after": after_step}
-            )
+            hooks: dict[str, Any] = {"each": into_gradient} if correct == "gradient" else {"after": after_step}
             w_i, steps = _local(net, task, i, t, **hooks)
             count = _gradient_weight(task, steps) if correct == "gradient" else steps
             if option == "i":
@@ -168,8 +166,5 @@ def fednova(task: Task, rounds: int, *, steps: str, weights: str) -> Params:
             p.append(float(n) if weights == "samples" else float(tau))
         p = [value / sum(p) for value in p]
         tau_eff = sum(p_i * a_i for p_i, a_i in zip(p, a, strict=True))
-        w = {
-            name: w[name] - tau_eff * sum(p[i] * moves[i][name] / a[i] for i in range(len(sizes)))
-            for name in w
-        }
+        w = {name: w[name] - tau_eff * sum(p[i] * moves[i][name] / a[i] for i in range(len(sizes))) for name in w}
     return w

@@ -47,9 +47,7 @@ TWINS: dict[type[Algorithm], Callable[..., loops.Params]] = {
     FedAvg: lambda algorithm, task: loops.fedavg(task, ROUNDS),
     FedProx: lambda algorithm, task: loops.fedprox(task, ROUNDS, algorithm.mu),
     Scaffold: _scaffold,
-    FedNova: lambda algorithm, task: loops.fednova(
-        task, ROUNDS, steps=algorithm.steps, weights=algorithm.weights
-    ),
+    FedNova: lambda algorithm, task: loops.fednova(task, ROUNDS, steps=algorithm.steps, weights=algorithm.weights),
 }
 
 

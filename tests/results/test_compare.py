@@ -10,9 +10,7 @@ CELL = ("fmnist", "iid", "fedavg")
 def test_the_spread_is_that_of_a_sample():
     found = summarise([88.0, 89.0, 91.0])
     assert found.mean == pytest.approx(268 / 3)
-    assert found.std == pytest.approx(
-        (((88 - 268 / 3) ** 2 + (89 - 268 / 3) ** 2 + (91 - 268 / 3) ** 2) / 2) ** 0.5
-    )
+    assert found.std == pytest.approx((((88 - 268 / 3) ** 2 + (89 - 268 / 3) ** 2 + (91 - 268 / 3) ** 2) / 2) ** 0.5)
     assert found.n == 3
 
 
@@ -77,9 +75,7 @@ def test_lost_runs_alone_are_no_measurement():
     assert compare(CELL, (10.0, 0.0), []).measured == "not run"
 
 
-@pytest.mark.parametrize(
-    ("difference", "text"), [(-0.04, "+0.0"), (0.0, "+0.0"), (-0.06, "-0.1"), (None, "-")]
-)
+@pytest.mark.parametrize(("difference", "text"), [(-0.04, "+0.0"), (0.0, "+0.0"), (-0.06, "-0.1"), (None, "-")])
 def test_no_difference_is_minus_nothing(difference: float | None, text: str):
     line = ComparedCell(*CELL, "88.1", "88.1", difference, "within", 1)
     assert line.row()[COLUMNS.index("difference")] == text

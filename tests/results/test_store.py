@@ -104,9 +104,7 @@ def test_a_run_that_another_living_process_holds_is_refused(store: Store, living
     _sql(store, "UPDATE runs SET pid = ?", living)
     with pytest.raises(BadInput) as caught:
         store.begin(KEY, {}, {})
-    assert str(caught.value) == (
-        f"run {KEY} is being trained by process {living}: wait for it, or stop that process."
-    )
+    assert str(caught.value) == (f"run {KEY} is being trained by process {living}: wait for it, or stop that process.")
     store.begin("other", {}, {})  # the refusal has left no transaction behind
     found = store.find(KEY)
     assert found is not None and found.pid == living

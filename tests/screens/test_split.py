@@ -24,7 +24,8 @@ def shown(split, labels, num_classes, width=80, show_all=False, **console):
 
 def rows(text):
     """Client -> what follows its number in the table."""
-    found = re.findall(r"^ *(\d+) (.*)$", text, re.MULTILINE)
+    table = text.partition("\n total")[0]
+    found = re.findall(r"^ *(\d+) (.*)$", table, re.MULTILINE)
     return {int(client): rest for client, rest in found}
 
 
@@ -55,9 +56,7 @@ def test_counts_are_written_out(num_clients, num_classes, width):
 
 def test_bars_are_as_long_as_clients_are_large():
     split, labels, num_classes = case("quantity(0.5)", 10, 2)
-    lengths = [
-        sum(rest.count(c) for c in "▏▎▍▌▋▊▉█") for rest in rows(shown(split, labels, num_classes)).values()
-    ]
+    lengths = [sum(rest.count(c) for c in "▏▎▍▌▋▊▉█") for rest in rows(shown(split, labels, num_classes)).values()]
     expected = np.ceil(24 * split.sizes / split.sizes.max())
     assert np.abs(np.array(lengths) - expected).max() <= 1
     assert min(lengths) >= 1

@@ -70,14 +70,11 @@ def test_placements_that_do_not_look_at_labels(placement, seed):
     other = labels[np.random.default_rng(seed).permutation(90)]
     split = placement.place(labels, 6, np.random.default_rng(seed))
     assert all(
-        (a == b).all()
-        for a, b in zip(split, placement.place(other, 6, np.random.default_rng(seed)), strict=True)
+        (a == b).all() for a, b in zip(split, placement.place(other, 6, np.random.default_rng(seed)), strict=True)
     )
 
 
-@pytest.mark.parametrize(
-    "placement", [Iid(), Labels(2), Dirichlet(0.5, 2), Quantity(0.5, 2)], ids=PLACEMENTS.write
-)
+@pytest.mark.parametrize("placement", [Iid(), Labels(2), Dirichlet(0.5, 2), Quantity(0.5, 2)], ids=PLACEMENTS.write)
 def test_another_seed_is_another_split(placement):
     labels = np.arange(300) % 10
     first, second = (np.concatenate(placement.place(labels, 5, np.random.default_rng(s))) for s in (0, 1))
@@ -89,9 +86,7 @@ def test_another_seed_is_another_split(placement):
 def test_equal_parts_are_equal(n, num_clients):
     num_clients = min(n, num_clients)
     for placement in (Iid(), Fcube()):
-        sizes = [
-            len(part) for part in placement.place(np.zeros(n, int), num_clients, np.random.default_rng(0))
-        ]
+        sizes = [len(part) for part in placement.place(np.zeros(n, int), num_clients, np.random.default_rng(0))]
         assert sizes == sorted(sizes, reverse=True)
         assert max(sizes) - min(sizes) <= 1
 

@@ -31,9 +31,7 @@ def test_homo(N, seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(
-    ("N", "K", "k"), [(10, 10, 1), (10, 10, 3), (23, 10, 2), (12, 4, 3), (6, 10, 10), (9, 2, 1)]
-)
+@pytest.mark.parametrize(("N", "K", "k"), [(10, 10, 1), (10, 10, 3), (23, 10, 2), (12, 4, 3), (6, 10, 10), (9, 2, 1)])
 def test_labels(N, K, k, seed):
     labels = labels_of(K, 900)
     expected = published.quantity_of_labels(labels, N, K, k, published.Legacy(seed))
@@ -41,9 +39,7 @@ def test_labels(N, K, k, seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(
-    ("N", "K", "beta"), [(10, 10, 0.5), (10, 10, 0.1), (5, 2, 0.5), (20, 10, 0.5), (8, 30, 0.05)]
-)
+@pytest.mark.parametrize(("N", "K", "beta"), [(10, 10, 0.5), (10, 10, 0.1), (5, 2, 0.5), (20, 10, 0.5), (8, 30, 0.05)])
 def test_dirichlet(N, K, beta, seed):
     labels = labels_of(K, 1500)
     expected = published.label_dirichlet(labels, N, K, beta, published.Legacy(seed))

@@ -53,9 +53,7 @@ def test_constructing_is_never_an_error():
         assert str(parse(text)).endswith(text)
 
 
-@pytest.mark.parametrize(
-    "labels", [np.array([0.5, 1.0, 0.0]), np.array([[0, 1], [1, 0]]), np.array([0, -1, 2])]
-)
+@pytest.mark.parametrize("labels", [np.array([0.5, 1.0, 0.0]), np.array([[0, 1], [1, 0]]), np.array([0, -1, 2])])
 def test_labels_that_are_no_classes(labels):
     assert "class labels" in refusal("labels(1)", 1, labels)
     assert Recipe().make(labels, 1, np.random.default_rng(0)).num_clients == 1
@@ -68,9 +66,7 @@ class NoDraws:
         raise AssertionError(f"drew {name}")
 
 
-@pytest.mark.parametrize(
-    "text", ["dirichlet(0.001)", "dirichlet(0.001, cap=false)", "dirichlet(0.001, seed=2020)"]
-)
+@pytest.mark.parametrize("text", ["dirichlet(0.001)", "dirichlet(0.001, cap=false)", "dirichlet(0.001, seed=2020)"])
 def test_a_hopeless_search_is_not_begun(text, monkeypatch):
     monkeypatch.setattr(label_module, "Published", lambda seed: NoDraws())
     labels = np.arange(60_000) % 10

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -115,8 +116,8 @@ class Update(NamedTuple):
     """What a round changes: the model, entries of the server, and the memory rows of the wave's clients."""
 
     w: Tensor  # [P]
-    server: Tensors = {}
-    memory: Tensors = {}  # [C, ...]
+    server: Tensors = MappingProxyType({})
+    memory: Tensors = MappingProxyType({})  # [C, ...]
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Algorithm:
     def pick(self, state: State, federation: Federation, rng: np.random.Generator) -> Pick:
         """Uniformly, without replacement."""
         chosen = rng.choice(federation.num_clients, federation.cohort, replace=False)
-        ids = torch.from_numpy(np.sort(chosen))
+        ids = torch.as_tensor(np.sort(chosen))
         return Pick(ids, torch.zeros_like(ids))
 
     def start(self, state: State, wave: Wave) -> Wave:

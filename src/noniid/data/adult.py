@@ -22,17 +22,12 @@ from noniid.data.dataset import Samples
 from noniid.data.files import damaged, read_bytes
 from noniid.data.tables import ADULT_WIDTH
 
-_WORKCLASS = (
-    "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked"
-)
+_WORKCLASS = "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked"
 _EDUCATION = (
     "Bachelors, Some-college, 11th, HS-grad, Prof-school, Assoc-acdm, Assoc-voc, 9th, 7th-8th, 12th, "
     "Masters, 1st-4th, 10th, Doctorate, 5th-6th, Preschool"
 )
-_MARITAL = (
-    "Married-civ-spouse, Divorced, Never-married, Separated, Widowed, Married-spouse-absent, "
-    "Married-AF-spouse"
-)
+_MARITAL = "Married-civ-spouse, Divorced, Never-married, Separated, Widowed, Married-spouse-absent, Married-AF-spouse"
 _OCCUPATION = (
     "Tech-support, Craft-repair, Other-service, Sales, Exec-managerial, Prof-specialty, Handlers-cleaners, "
     "Machine-op-inspct, Adm-clerical, Farming-fishing, Transport-moving, Priv-house-serv, Protective-serv, "
@@ -84,9 +79,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         raise damaged(path, "it is not plain text") from None
     rows: list[list[str]] = []
     for i, line in enumerate(lines, 1):
-        if not line.strip() or line.startswith(
-            "|"
-        ):  # adult.test begins with a remark and ends with an empty line
+        if not line.strip() or line.startswith("|"):  # adult.test begins with a remark and ends with an empty line
             continue
         rows.append([value.strip() for value in line.split(",")])
         if len(rows[-1]) != len(FIELDS) + 1:
@@ -94,9 +87,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     if not rows:
         raise damaged(path, "it has no rows")
     *columns, incomes = zip(*rows, strict=True)
-    table = {
-        name: _codes(values, name, how, path) for (name, how), values in zip(FIELDS, columns, strict=True)
-    }
+    table = {name: _codes(values, name, how, path) for (name, how), values in zip(FIELDS, columns, strict=True)}
     # adult.test's labels end in a dot
     table["label"] = _codes([income.removesuffix(".") for income in incomes], "income", "<=50K, >50K", path)
     return table

@@ -63,8 +63,7 @@ def make_folder(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise BadInput(
-            f"cannot write to {folder} ({error.strerror or error}): "
-            "set NONIID_DATA to a folder that can be written."
+            f"cannot write to {folder} ({error.strerror or error}): set NONIID_DATA to a folder that can be written."
         ) from None
 
 

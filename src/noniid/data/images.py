@@ -50,9 +50,7 @@ def idx_samples(images: Path, labels: Path, num_classes: int = 10) -> Samples:
     return image_samples(x[:, None], y, labels, num_classes)
 
 
-def image_samples(
-    x: np.ndarray, y: np.ndarray, path: Path, num_classes: int, scale: float = 255.0
-) -> Samples:
+def image_samples(x: np.ndarray, y: np.ndarray, path: Path, num_classes: int, scale: float = 255.0) -> Samples:
     """Byte images and their labels as tensors of their own; `path` is named if a label is out of range."""
     if y.size and not 0 <= int(y.min()) <= int(y.max()) < num_classes:
         raise damaged(path, f"labels go from {y.min()} to {y.max()} instead of 0 to {num_classes - 1}")

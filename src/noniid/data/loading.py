@@ -188,9 +188,7 @@ def _checksum(*parts: Samples) -> str:
 
 def _class_counts(samples: Samples, entry: Entry) -> str:
     counts = torch.bincount(samples.y, minlength=entry.num_classes).tolist()
-    return "  ".join(
-        f"{label}: {count:,} ({count / max(len(samples), 1):.2%})" for label, count in enumerate(counts)
-    )
+    return "  ".join(f"{label}: {count:,} ({count / max(len(samples), 1):.2%})" for label, count in enumerate(counts))
 
 
 def _shape(entry: Entry) -> str:

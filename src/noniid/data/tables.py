@@ -96,9 +96,7 @@ def read_covtype_uci(paths: Sequence[Path]) -> Samples:
         classes.append(rows[:, COVTYPE_WIDTH] == 2)
     if not blocks:
         raise damaged(path, "it has no rows")
-    return Samples(
-        _to_unit_interval(torch.cat(blocks)), torch.from_numpy(np.concatenate(classes).astype(np.int64))
-    )
+    return Samples(_to_unit_interval(torch.cat(blocks)), torch.from_numpy(np.concatenate(classes).astype(np.int64)))
 
 
 def _whole_lines(path: Path) -> Any:
@@ -125,9 +123,7 @@ def _covtype_rows(block: bytes, path: Path) -> np.ndarray:
         raise damaged(path, f"a row is {_COVTYPE_ROW} whole numbers")
     rows = values.reshape(num_rows, _COVTYPE_ROW)
     flags, types = rows[:, 10:COVTYPE_WIDTH], rows[:, COVTYPE_WIDTH]
-    one_each = (
-        (flags[:, :4].sum(1) == 1) & (flags[:, 4:].sum(1) == 1) & (flags.min(1) == 0) & (flags.max(1) == 1)
-    )
+    one_each = (flags[:, :4].sum(1) == 1) & (flags[:, 4:].sum(1) == 1) & (flags.min(1) == 0) & (flags.max(1) == 1)
     if not (one_each & (types >= 1) & (types <= 7)).all():
         raise damaged(path, "a row names one wilderness area, one soil type and a cover type from 1 to 7")
     return rows

@@ -50,9 +50,7 @@ class Questions:
 
     @torch.no_grad()
     def _loss(self, replica: Replica, client: int) -> Tensor:
-        return self._mean(
-            client, lambda x, y: F.cross_entropy(Output.of(replica.model(x)).logits, y, reduction="sum")
-        )
+        return self._mean(client, lambda x, y: F.cross_entropy(Output.of(replica.model(x)).logits, y, reduction="sum"))
 
     @torch.no_grad()
     def _features(self, replica: Replica, client: int) -> Tensor:
@@ -76,6 +74,4 @@ class Questions:
 
     def _mean(self, client: int, total: Callable[[Tensor, Tensor], Any]) -> Any:
         task = self._engine.task
-        return sum(total(batch.x, batch.y) for batch in task.in_order(client)) / len(
-            task.split.indices[client]
-        )
+        return sum(total(batch.x, batch.y) for batch in task.in_order(client)) / len(task.split.indices[client])

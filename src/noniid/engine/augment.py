@@ -22,8 +22,4 @@ def crop_flip(x: Tensor, generator: torch.Generator) -> Tensor:
     rows = top + torch.arange(h)
     columns = left + torch.where(flip, torch.arange(w - 1, -1, -1), torch.arange(w))
     image = torch.arange(b)[:, None, None]
-    return (
-        padded.permute(0, 2, 3, 1)[image, rows[:, :, None], columns[:, None, :]]
-        .permute(0, 3, 1, 2)
-        .contiguous()
-    )
+    return padded.permute(0, 2, 3, 1)[image, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()

@@ -17,9 +17,7 @@ from noniid.algorithms import Output
 from noniid.engine.base import Engine
 from noniid.engine.replica import Replica
 
-CHUNK = (
-    250  # samples per job: small enough for the cache, and fixed, so that sums never depend on the workers
-)
+CHUNK = 250  # samples per job: small enough for the cache, and fixed, so that sums never depend on the workers
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,7 @@ class Threads:
         self.workers = workers or default_workers()
         self._replicas = threading.local()
         self._turns = Turns(task)
-        self._pool = ThreadPoolExecutor(
-            self.workers, "client", initializer=torch.set_num_threads, initargs=(1,)
-        )
+        self._pool = ThreadPoolExecutor(self.workers, "client", initializer=torch.set_num_threads, initargs=(1,))
 
     def train(self, algorithm: Algorithm, wave: Wave, round: int) -> Wave:
         end, loss = torch.empty_like(wave.start), torch.empty(len(wave.ids))

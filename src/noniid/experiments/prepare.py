@@ -74,9 +74,7 @@ def place(experiment: Experiment) -> Placed:
     """
     if experiment.draws == "published":
         legacy = seeds.Published(experiment.seed)
-        dataset = _load(
-            experiment.data, None if not data.is_drawn(experiment.data) else experiment.seed, legacy
-        )
+        dataset = _load(experiment.data, None if not data.is_drawn(experiment.data) else experiment.seed, legacy)
         draws: seeds.Draws = legacy
     else:
         drawn = experiment.seed if data.is_drawn(experiment.data) else None

@@ -31,9 +31,7 @@ def niid_bench(experiment: Experiment, *, version: str = "v2") -> Experiment:
 
 def _placement(placement: Placement, data: str) -> Placement:
     if isinstance(placement, Dirichlet):
-        return replace(
-            placement, seed=2020
-        )  # the code seeded itself anew here, so all trials share a partition
+        return replace(placement, seed=2020)  # the code seeded itself anew here, so all trials share a partition
     if isinstance(placement, Labels) and data in TWO_CLASS_TABLES:
         return replace(placement, k=1)  # whatever was asked for
     return placement

@@ -25,9 +25,7 @@ def experiments_of(
     """The grid that was asked for. An option left at None takes the preset's protocol, then our default."""
     _check_data(data)
     asked = {**(protocol or {}), **{name: value for name, value in given.items() if value is not None}}
-    optim = SGD(
-        asked.pop("lr", 0.01), asked.pop("momentum", DEFAULT_MOMENTUM), asked.pop("weight_decay", 0.0)
-    )
+    optim = SGD(asked.pop("lr", 0.01), asked.pop("momentum", DEFAULT_MOMENTUM), asked.pop("weight_decay", 0.0))
     if "model" in asked:
         asked["model"] = models.parse(asked["model"])
     if asked.get("engine", "threads") not in ENGINES:

@@ -63,14 +63,16 @@ class Runner:
             known = self.store.find(experiment.key)
             fresh = known is None or known.status not in ENDED
             if fresh:
-                self._run_one(experiment)
+                fresh = self._run_one(experiment)
             run = self.store.find(experiment.key)
             assert run is not None
             self.listener.ended(experiment, run, fresh)
             yield run
 
-    def _run_one(self, experiment: Experiment) -> None:
-        self.store.begin(experiment.key, experiment.record(), self._setting())
+    def _run_one(self, experiment: Experiment) -> bool:
+        """False where another process is at it: the run is passed over, and the others go on."""
+        if not self.store.begin(experiment.key, experiment.record(), self._setting()):
+            return False
         status, reason = "stopped", None
         try:
             self._train(experiment)
@@ -85,6 +87,7 @@ class Runner:
             status, reason = "failed", f"{type(error).__name__}: {error}"
         finally:
             self.store.end(experiment.key, status, summary(self.store.rounds(experiment.key)), reason)
+        return True
 
     def _train(self, experiment: Experiment) -> None:
         ready = prepare(experiment)

@@ -129,9 +129,7 @@ def plan(
     return plans
 
 
-def experiments_for(
-    chosen: Selected, protocol: Settings, seeds: Sequence[int], preset: Preset
-) -> list[Experiment]:
+def experiments_for(chosen: Selected, protocol: Settings, seeds: Sequence[int], preset: Preset) -> list[Experiment]:
     """One experiment for each seed. An algorithm given with arguments runs as given, whatever the preset."""
     algorithm, _ = _algorithm(chosen, protocol)
     made = Experiment(

@@ -37,4 +37,5 @@ class SimpleCNN(Model):
 
     def module(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         need_image("simple-cnn", input_shape, smallest=16)
-        return LeNet(*input_shape, num_classes)
+        channels, height, width = input_shape
+        return LeNet(channels, height, width, num_classes)

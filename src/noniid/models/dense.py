@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +17,7 @@ class DenseNet(nn.Module):
 
     def __init__(self, widths: tuple[int, ...]):
         super().__init__()
-        pairs = zip(widths[:-1], widths[1:], strict=True)
+        pairs = itertools.pairwise(widths)
         self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in pairs])
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,9 +38,8 @@ class MLP(Model):
     def module(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         net = DenseNet((flat_size(input_shape), 32, 16, 8, num_classes))
         if self.start == "niid-bench":
-            for layer in net.layers:
-                nn.init.normal_(layer.weight, 0.0, 0.1)
-                nn.init.constant_(layer.bias, 0.1)
+            for name, parameter in net.named_parameters():
+                nn.init.normal_(parameter, 0.0, 0.1) if name.endswith("weight") else nn.init.constant_(parameter, 0.1)
         return net
 
 

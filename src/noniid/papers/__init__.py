@@ -18,9 +18,7 @@ def find_table(text: str) -> tuple[Paper, Any]:
         raise unknown("paper", name, PAPERS)
     paper = PAPERS[name]
     if not slash:
-        raise BadInput(
-            f"which table of {name}? Write {' or '.join(f'{name}/{key}' for key in paper.tables)}."
-        )
+        raise BadInput(f"which table of {name}? Write {' or '.join(f'{name}/{key}' for key in paper.tables)}.")
     if number not in paper.tables:
         raise unknown(f"table of {name}", number, paper.tables)
     return paper, paper.tables[number]

@@ -98,9 +98,7 @@ class ComparedCell:
 
     def row(self) -> tuple[str, ...]:
         """The texts of `COLUMNS`."""
-        difference = (
-            "-" if self.difference is None else f"{round(self.difference, 1) + 0.0:+.1f}"
-        )  # never -0.0
+        difference = "-" if self.difference is None else f"{round(self.difference, 1) + 0.0:+.1f}"  # never -0.0
         names = (self.data, self.split, self.algorithm)
         return (*names, self.claimed, self.measured, difference, self.verdict, str(self.runs), self.note)
 

@@ -56,9 +56,7 @@ class Comparison:
     measured_spread: float | None
 
 
-def split_figure(
-    counts: np.ndarray, title: str, path: Path | str, class_names: Sequence[str] | None = None
-) -> None:
+def split_figure(counts: np.ndarray, title: str, path: Path | str, class_names: Sequence[str] | None = None) -> None:
     """Clients x classes as a heat map of counts [N, K]; a class that a client does not hold stays white."""
     num_clients, num_classes = counts.shape
     names = [str(k) for k in range(num_classes)] if class_names is None else list(class_names)

@@ -72,9 +72,7 @@ class Store:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._open()
         except (OSError, sqlite3.OperationalError) as error:
-            raise BadInput(
-                f"cannot write the store {self.folder}: {error}. Give another place by --store."
-            ) from None
+            raise BadInput(f"cannot write the store {self.folder}: {error}. Give another place by --store.") from None
         except sqlite3.DatabaseError:
             raise BadInput(
                 f"{self.folder / 'runs.sqlite'} is not a noniid store: give another place by --store."
@@ -105,15 +103,14 @@ class Store:
         """All runs, oldest first."""
         return [_run(row) for row in self._db.execute("SELECT * FROM runs ORDER BY started, key")]
 
-    def begin(self, key: str, experiment: Mapping[str, Any], setting: Mapping[str, Any]) -> None:
-        """Claim a run, new or left unfinished; refused while another living process holds it."""
+    def begin(self, key: str, experiment: Mapping[str, Any], setting: Mapping[str, Any]) -> bool:
+        """Claim a run, new or left unfinished; False while another living process holds it."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             run = self.find(key)
             if run and run.status == "running" and run.pid != os.getpid() and _alive(run.pid):
-                raise BadInput(
-                    f"run {key} is being trained by process {run.pid}: wait for it, or stop that process."
-                )
+                self._db.execute("ROLLBACK")
+                return False
             self._db.execute(
                 "INSERT INTO runs (key, experiment, status, setting, pid, started) VALUES (?, ?, 'running', ?, ?, ?) "
                 "ON CONFLICT (key) DO UPDATE SET status = 'running', reason = NULL, summary = NULL, "
@@ -124,6 +121,7 @@ class Store:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+        return True
 
     def end(self, key: str, status: str, summary: Mapping[str, Any], reason: str | None = None) -> None:
         self._db.execute(
@@ -136,9 +134,7 @@ class Store:
     def add_round(self, key: str, values: Mapping[str, Any]) -> None:
         names = ", ".join(values)
         marks = ", ".join("?" for _ in values)
-        self._db.execute(
-            f"INSERT OR REPLACE INTO rounds (key, {names}) VALUES (?, {marks})", (key, *values.values())
-        )
+        self._db.execute(f"INSERT OR REPLACE INTO rounds (key, {names}) VALUES (?, {marks})", (key, *values.values()))
 
     def rounds(self, key: str) -> list[dict[str, Any]]:
         found = self._db.execute("SELECT * FROM rounds WHERE key = ? ORDER BY round", (key,))
@@ -156,9 +152,7 @@ class Store:
         path = self._path(key)
         partial = path.with_suffix(f".{os.getpid()}.part")
         try:
-            save_file(
-                {name: t.contiguous() for name, t in tensors.items()}, partial, metadata={"round": str(round)}
-            )
+            save_file({name: t.contiguous() for name, t in tensors.items()}, partial, metadata={"round": str(round)})
             partial.replace(path)
         except OSError as error:
             raise BadInput(f"cannot write {path}: {error}.") from None

@@ -23,9 +23,7 @@ def show_listing(as_json: bool) -> None:
     table.add_column("here")
     for row in listing():
         here = "yes" if row.here else "-"
-        table.add_row(
-            row.name, row.what, f"{row.train:,}", f"{row.test:,}", row.shape, str(row.classes), here
-        )
+        table.add_row(row.name, row.what, f"{row.train:,}", f"{row.test:,}", row.shape, str(row.classes), here)
     console().print(table)
 
 

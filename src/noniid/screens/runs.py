@@ -90,9 +90,7 @@ def details(console: Console, run: Run, rounds: Sequence[Mapping[str, Any]]) -> 
     console.print(table)
     course = [row["accuracy"] for row in rounds if row["accuracy"] is not None]
     if course:
-        console.print(
-            f"accuracy by round  {sparkline(course)}  {100 * course[0]:.1f} to {100 * course[-1]:.1f} %"
-        )
+        console.print(f"accuracy by round  {sparkline(course)}  {100 * course[0]:.1f} to {100 * course[-1]:.1f} %")
 
 
 def sparkline(values: Sequence[float], width: int = 50) -> str:
@@ -107,12 +105,10 @@ def sparkline(values: Sequence[float], width: int = 50) -> str:
     return "".join(BLOCKS[int((value - low) * scale)] for value in kept)
 
 
-def write_csv(
-    file: IO[str], runs: Iterable[Run], rounds_of: Mapping[str, Sequence[Mapping[str, Any]]] | None
-) -> None:
+def write_csv(file: IO[str], runs: Iterable[Run], rounds_of: Mapping[str, Sequence[Mapping[str, Any]]] | None) -> None:
     """A line a run; with `rounds_of`, a line a round, led by the run's key."""
     if rounds_of is None:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer = csv.DictWriter(file, list[str](FIELDS), lineterminator="\n")
         writer.writeheader()
         writer.writerows(record(run) for run in runs)
         return

@@ -17,7 +17,6 @@ import numpy as np
 from noniid.errors import BadInput
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.prepare import place
-from noniid.experiments.request import experiments_of
 from noniid.experiments.runner import Runner
 from noniid.results.figures import Series, curves_figure, split_figure
 from noniid.results.store import Run, Store
@@ -73,7 +72,7 @@ def _stopping(stop: Event) -> Iterator[None]:
         stop.set()
         signal.signal(number, before[number])
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
         signal.signal(number, ask)
     try:
@@ -89,6 +88,9 @@ def _say_failures(outcome: Outcome) -> None:
     for reason in dict.fromkeys(run.reason for run in runs if run.status in ("failed", "diverged")):
         count = sum(run.reason == reason for run in runs)
         errors.print(f"noniid: {count} of {len(runs)} runs: {reason}", soft_wrap=True)
+    for run in runs:
+        if run.status == "running":
+            errors.print(f"noniid: run {run.key} is being trained by process {run.pid}: not touched here.")
     if outcome.exit_code == 130:
         errors.print("Stopped. The same command goes on from here.")
 
@@ -111,9 +113,7 @@ class Opened:
             and status in (None, run.status)
         ]
         if key and len(found) != 1:
-            raise BadInput(
-                f"{len(found) or 'no'} runs in {self.store.folder} begin with {key!r}: see `noniid show`."
-            )
+            raise BadInput(f"{len(found) or 'no'} runs in {self.store.folder} begin with {key!r}: see `noniid show`.")
         return found
 
     def export(self, runs: Sequence[Run], file: str, rounds: bool) -> None:
@@ -148,9 +148,7 @@ def show_runs(opened: Opened, runs: Sequence[Run], *, one: bool, as_json: bool) 
 def draw_curves(folder: Path, runs: Sequence[Run], file: str) -> Path:
     """Accuracy against round, a line for each algorithm and setting, a band over its seeds."""
     opened = open_store(folder)
-    series = [
-        _series(opened.store, line, len({r.experiment["split"] for r in runs}) > 1) for line in lines(runs)
-    ]
+    series = [_series(opened.store, line, len({r.experiment["split"] for r in runs}) > 1) for line in lines(runs)]
     drawn = [one for one in series if one is not None]
     if not drawn:
         raise BadInput("there is nothing to draw: no run has an evaluated round.")
@@ -179,17 +177,11 @@ def _series(store: Store, line: Line, name_split: bool) -> Series | None:
     )
 
 
-def show_placed(
-    data: str, split_text: str, *, clients: int, seed: int, as_published: str | None,
-    figure: str | None, as_json: bool, show_all: bool,
-) -> None:  # fmt: skip
+def show_placed(experiment: Experiment, *, figure: str | None, as_json: bool, show_all: bool) -> None:
     """Who would hold what: exactly the split that `noniid run` trains on with these clients and this seed."""
-    (experiment,) = experiments_of(
-        data, [split_text], [], f"{seed},", as_published=as_published, clients=clients
-    )
     placed = place(experiment)
     labels, num_classes = placed.dataset.train.y.numpy(), placed.dataset.num_classes
-    title = f"{data}, {experiment.split}, {clients} clients"
+    title = f"{experiment.data}, {experiment.split}, {experiment.clients} clients"
     if as_json:
         print(json.dumps(split_json(placed.split, labels, num_classes)))
     else:

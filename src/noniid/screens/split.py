@@ -143,9 +143,7 @@ def _blocks(counts: np.ndarray, room: int, glyphs: Glyphs) -> Cells:
         text = Text()
         for shade in _shares(np.add.reduceat(row, starts)) / peak:
             level = min(int(shade * len(glyphs.shades)), len(glyphs.shades) - 1)
-            text.append(
-                (glyphs.shades[level] if shade else glyphs.none) * wide, style=INK if shade else "dim"
-            )
+            text.append((glyphs.shades[level] if shade else glyphs.none) * wide, style=INK if shade else "dim")
         return [text]
 
     marks = [str(start) for start in starts[:: 10 // wide]]
@@ -168,9 +166,7 @@ def _ground(shade: float) -> str:
     if shade == 0:
         return "dim"
     amount = math.sqrt(shade)  # small shares are the many, and must be told apart
-    red, green, blue = (
-        round(dark + amount * (light - dark)) for dark, light in zip(DARK, LIGHT, strict=True)
-    )
+    red, green, blue = (round(dark + amount * (light - dark)) for dark, light in zip(DARK, LIGHT, strict=True))
     return f"{'black' if amount > 0.5 else 'white'} on rgb({red},{green},{blue})"
 
 

@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from noniid.experiments.grid import read_seeds
 from noniid.experiments.published import PRESETS
 from noniid.experiments.tables import Planned, compared, listing, plan, select
-from noniid.results.compare import COLUMNS, ComparedCell, ListedCell
+from noniid.results.compare import COLUMNS, ComparedCell, ListedCell, tally
 from noniid.results.store import Store
 from noniid.screens.session import train_all
 from noniid.screens.words import clock, console
 
 
-def show_plan(folder: Path, *, version: str, as_json: bool, **wanted: Any) -> None:
+@dataclass(frozen=True)
+class Wanted:
+    """Which cells of a table, with how many seeds, run how."""
+
+    cells: Iterable[object]
+    settings: Callable[[str], Any]  # a data set's published protocol
+    version: str  # whose claims
+    preset: str | None  # None runs the algorithms as papers write them
+    datas: Sequence[str]
+    splits: Sequence[str]
+    algorithms: Sequence[str]
+    seeds: str
+
+    def plan(self) -> list[Planned]:
+        chosen = select(self.cells, self.datas, self.splits, self.algorithms)
+        return plan(chosen, self.settings, read_seeds(self.seeds), PRESETS[self.preset] if self.preset else None)
+
+
+def show_plan(wanted: Wanted, folder: Path, as_json: bool) -> None:
     """The cells, what the store holds of them, and the time the others take."""
-    cells = list(listing(_plan(**wanted), Store(folder), version))
+    cells = list(listing(wanted.plan(), Store(folder), wanted.version))
     if as_json:
         _print_json(cells)
         return
@@ -36,12 +54,12 @@ def show_plan(folder: Path, *, version: str, as_json: bool, **wanted: Any) -> No
     console().print(f"{len(cells)} cells, about {clock(sum(known))} of training{unknown}.")
 
 
-def show_reproduced(folder: Path, *, version: str, workers: int | None, as_json: bool, **wanted: Any) -> int:
+def show_reproduced(wanted: Wanted, folder: Path, workers: int | None, as_json: bool) -> int:
     """Run what is missing, then print measured beside claimed. Returns the exit status."""
-    plans = _plan(**wanted)
+    plans = wanted.plan()
     experiments = [experiment for each in plans for experiment in each.experiments]
     outcome = train_all(experiments, folder, workers, on_run=lambda run: None)
-    found = compared(plans, Store(folder), version)
+    found = compared(plans, Store(folder), wanted.version)
     if as_json:
         _print_json(found)
         return outcome.exit_code
@@ -49,18 +67,8 @@ def show_reproduced(folder: Path, *, version: str, workers: int | None, as_json:
     for cell in found:
         table.add_row(*cell.row())
     console().print(table)
-    judged = [cell for cell in found if cell.difference is not None]
-    within = sum(cell.verdict == "within" for cell in judged)
-    console().print(f"{within} of {len(judged)} judged cells within the claim: max(1 point, 2 claimed std).")
+    console().print(f"{tally(found)}: within is no further away than 1 point or 2 of the claimed deviations.")
     return outcome.exit_code
-
-
-def _plan(
-    cells: Iterable[object], settings: Callable[[str], Any], preset: str | None,
-    datas: Sequence[str], splits: Sequence[str], algorithms: Sequence[str], seeds: str,
-) -> list[Planned]:  # fmt: skip
-    chosen = select(cells, datas, splits, algorithms)
-    return plan(chosen, settings, read_seeds(seeds), PRESETS[preset] if preset else None)
 
 
 def _table(*headings: str) -> Any:

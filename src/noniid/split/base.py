@@ -63,9 +63,7 @@ class Placement(ABC):
         if num_clients < 1:
             raise BadInput(f"a split needs at least one client, not {num_clients}.")
         if num_clients > num_samples:
-            raise BadInput(
-                f"{num_samples:,} samples cannot be split over {num_clients:,} clients: use fewer clients."
-            )
+            raise BadInput(f"{num_samples:,} samples cannot be split over {num_clients:,} clients: use fewer clients.")
         held = self.deal(np.asarray(labels), num_clients, draws)
         empty = sum(len(part) == 0 for part in held)
         if empty:
@@ -99,9 +97,7 @@ class Shift(ABC):
         """How strongly client `client` (from 0) is shifted; 0 leaves its features as they are."""
 
     @abstractmethod
-    def apply(
-        self, x: torch.Tensor, client: int, num_clients: int, generator: torch.Generator
-    ) -> torch.Tensor:
+    def apply(self, x: torch.Tensor, client: int, num_clients: int, generator: torch.Generator) -> torch.Tensor:
         """The shifted batch [B, ...]; `x` itself is left alone. Called anew each time a batch is read."""
 
     def check(self) -> None:  # noqa: B027
@@ -111,9 +107,7 @@ class Shift(ABC):
 def sort_by_class(labels: np.ndarray) -> tuple[Ints, Ints]:
     """All indices, class after class and ascending within each, [n]; and the class sizes, [K]."""
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise BadInput(
-            f"class labels are whole numbers in one row, not {labels.dtype} of shape {labels.shape}."
-        )
+        raise BadInput(f"class labels are whole numbers in one row, not {labels.dtype} of shape {labels.shape}.")
     if int(labels.min()) < 0:
         raise BadInput(f"class labels count from 0, but there is a {labels.min()}.")
     keys = labels.astype(_smallest(int(labels.max()) + 1), copy=False)

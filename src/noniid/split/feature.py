@@ -61,9 +61,7 @@ class Noise(Shift):
         # A lone client is the first of the ladder, not the last: no noise.
         return self.sigma * client / max(num_clients - 1, 1)
 
-    def apply(
-        self, x: torch.Tensor, client: int, num_clients: int, generator: torch.Generator
-    ) -> torch.Tensor:
+    def apply(self, x: torch.Tensor, client: int, num_clients: int, generator: torch.Generator) -> torch.Tensor:
         if not x.is_floating_point():
             raise BadInput(f"noise needs real-valued features, and these are {x.dtype}.")
         level = self.level(client, num_clients)

@@ -56,9 +56,7 @@ class Labels(Placement):
     def _owners(self, num_clients: int, num_classes: int, draws: Draws) -> NDArray[np.bool_]:
         """Does client i own label l? [K, N]"""
         if self.k > num_classes:
-            raise BadInput(
-                f"labels({self.k}) asks for more labels than the {num_classes} there are: lower k."
-            )
+            raise BadInput(f"labels({self.k}) asks for more labels than the {num_classes} there are: lower k.")
         owns = np.zeros((num_classes, num_clients), dtype=np.bool_)
         if self.k == num_classes:
             return ~owns
@@ -118,9 +116,7 @@ class Dirichlet(Placement):
     def _num_short(self, table: Ints) -> int:
         return int((table.sum(axis=0) < self.min_size).sum())
 
-    def _table(
-        self, class_sizes: Ints, num_clients: int, draws: Draws, shuffle: Callable[[int], None]
-    ) -> Ints | None:
+    def _table(self, class_sizes: Ints, num_clients: int, draws: Draws, shuffle: Callable[[int], None]) -> Ints | None:
         """One draw of who gets how many of each class, [K, N]; None if a class finds no taker."""
         table = np.zeros((len(class_sizes), num_clients), dtype=np.int64)
         held = np.zeros(num_clients, dtype=np.int64)
