@@ -2,7 +2,7 @@
 
 The contenders train the same clients with the same batches from the same weights, each on all cores:
 a hand-written loop in one process whose operations use all cores; the same loop in one process per core; noniid's
-threads as installed, and without its compiled ReLU-and-pool kernel. The hand loop runs in both memory layouts.
+threads as installed, and without its compiled kernels. The hand loop runs in both memory layouts.
 A repetition is one round of FedAvg, from the global model to the next one, without evaluation.
 
 How to read it: samples/s is that of the best repetition, `median` that of the middle one; `ratio` compares the best
@@ -26,7 +26,7 @@ from noniid.algorithms import Batch
 from noniid.algorithms.fedavg import FedAvg
 from noniid.engine import Schedule, Task, begin, evaluate, simulate, start_engine
 from noniid.experiments.prepare import Ready, prepare
-from noniid.models import pool
+from noniid.models import fused
 from setting import experiment
 
 NEVER = 10**9
@@ -55,7 +55,7 @@ class Engine:
         self.w = ready.w
 
     def round(self) -> None:
-        off = mock.patch.object(pool, "kernels", lambda: None)
+        off = mock.patch.object(fused, "kernels", lambda: None)
         with nullcontext() if self._kernels else off:
             self.w = next(self._rounds).state.w
 
@@ -96,8 +96,8 @@ def contenders(ready: Ready, workers: int, *, reference: bool = False) -> dict[s
         entries[f"by hand, 1 process x {workers} threads{layout}"] = OneProcess(job(), workers, channels_last=last)
         entries[f"by hand, {workers} processes x 1 thread{layout}"] = Processes(job(), workers, channels_last=last)
     entries[f"noniid, {workers} threads"] = Engine(ready, "threads", workers)
-    if pool.kernels() is not None:
-        name = f"noniid, {workers} threads, no compiled kernel"
+    if fused.kernels() is not None:
+        name = f"noniid, {workers} threads, no compiled kernels"
         entries[name] = Engine(ready, "threads", workers, kernels=False)
     if reference:
         entries["noniid, reference engine"] = Engine(ready, "reference", 1)

@@ -49,8 +49,9 @@ def drawn(monkeypatch, draw, *arguments):
     return kept[0]
 
 
-@pytest.mark.parametrize("num_classes", [2, 10, 62])
-@pytest.mark.parametrize("num_clients", [1, 4, 10, 100])
+@pytest.mark.parametrize(
+    ("num_clients", "num_classes"), [(1, 2), (1, 10), (4, 2), (4, 10), (10, 62), (100, 2), (100, 10)]
+)
 def test_split_figure(tmp_path, num_clients, num_classes):
     path = tmp_path / "split.png"
     text = "dirichlet(0.5)" if num_clients < 100 else "iid"

@@ -19,6 +19,7 @@ from noniid.engine.ask import Questions
 from noniid.engine.randomness import Turns
 from noniid.engine.replica import Replica, Stopped
 from noniid.engine.task import Task
+from noniid.models import plain_operations
 from noniid.rows import Layout
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class Reference:
     def train(self, algorithm: Algorithm, wave: Wave, round: int) -> Wave:
         trained: list[tuple[Tensor, Tensor]] = []
         for i, client in enumerate(wave.ids.tolist()):
-            with self._turns.of(client, round):
+            with self._turns.of(client, round), plain_operations():
                 trained.append(self._train_one(algorithm, wave, i, round))
         end, loss = zip(*trained, strict=True)
         return wave._replace(end=torch.stack(end), loss=torch.stack(loss))

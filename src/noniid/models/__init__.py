@@ -5,6 +5,7 @@ from __future__ import annotations
 from noniid.models.base import Model, fresh
 from noniid.models.cnn import SimpleCNN
 from noniid.models.dense import MLP, Linear, TwoNN
+from noniid.models.fused import plain_operations
 from noniid.models.imported import Imported
 from noniid.spec import Registry
 
@@ -18,4 +19,4 @@ def parse(text: str) -> Model:
     return Imported(text) if ":" in text and "(" not in text else MODELS.parse(text)
 
 
-__all__ = ["MODELS", "Model", "fresh", "parse"]
+__all__ = ["MODELS", "Model", "fresh", "parse", "plain_operations"]

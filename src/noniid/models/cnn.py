@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from noniid.models.base import Model, need_image
-from noniid.models.pool import relu_pool
+from noniid.models.fused import conv_relu_pool
 
 
 class LeNet(nn.Module):
@@ -24,8 +24,8 @@ class LeNet(nn.Module):
         self.fc3 = nn.Linear(84, num_classes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        x = relu_pool(self.conv1(x))
-        x = relu_pool(self.conv2(x))
+        x = conv_relu_pool(x, self.conv1)
+        x = conv_relu_pool(x, self.conv2)
         x = F.relu(self.fc1(x.flatten(1)))
         features = F.relu(self.fc2(x))
         return self.fc3(features), features
