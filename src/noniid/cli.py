@@ -49,7 +49,7 @@ setting_options = options(
                  help="Who holds what, as \"dirichlet(0.5) + noise(0.1)\". Repeatable.  [default: dirichlet(0.5)]"),
     click.option("--clients", type=int, help="How many clients.  [default: 10]"),
     click.option("--algorithm", "algorithms", multiple=True, metavar="ALGORITHM",
-                 help="fedavg, \"fedprox(0.01)\", scaffold, fednova or my.module:Class. Repeatable.  [default: fedavg]"),
+                 help="fedavg, \"fedprox(0.01)\", scaffold, fednova or my.module:Class. Repeatable. [default: fedavg]"),
     click.option("--model", help="simple-cnn, mlp, two-nn, linear, or my.module:thing.  [default: the data set's]"),
 )  # fmt: skip
 training_options = options(
@@ -86,11 +86,11 @@ def run(store: str, workers: int | None, as_json: bool, figure: str | None, **gi
     What the store already holds is not trained again; Ctrl-C stops after the current step, and the same
     command goes on from there.
     """
-    from noniid.experiments.request import experiments_of
+    from noniid.experiments.request import request
     from noniid.screens.session import train
 
     protocol = _protocol(given["data"]) if given["as_published"] else None
-    outcome = train(experiments_of(protocol=protocol, **given), Path(store), workers=workers, as_json=as_json)
+    outcome = train(request(protocol=protocol, **given), Path(store), workers=workers, as_json=as_json)
     if figure:
         _draw_curves(store, outcome.runs, figure)
     sys.exit(outcome.exit_code)
@@ -112,8 +112,9 @@ def _protocol(data: str) -> dict[str, Any]:
 @main.command()
 @click.argument("run", required=False)
 @store_option
-@click.option("--data", help="Only runs on this data set.")
-@click.option("--algorithm", help="Only runs of this algorithm, by name.")
+@click.option("--data", metavar="PATTERN", help='Only runs on these data sets, as "*mnist".')
+@click.option("--split", metavar="PATTERN", help='Only runs on these splits, as "dirichlet*".')
+@click.option("--algorithm", metavar="PATTERN", help='Only runs of these algorithms, as "fed*".')
 @click.option("--status", help="Only runs that are done, stopped, diverged, failed or running.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Export as CSV; - is stdout.")
 @click.option("--rounds", is_flag=True, help="With --csv: a line a round instead of a line a run.")
@@ -145,10 +146,10 @@ def show(run: str | None, store: str, csv_file: str | None, rounds: bool, figure
 @json_option
 def split(data: str, split: str, seed: int, figure: str | None, as_json: bool, show_all: bool, **given: Any) -> None:
     """Show who would hold what: clients by labels, and how skewed that is."""
-    from noniid.experiments.request import experiments_of
+    from noniid.experiments.request import request
     from noniid.screens.session import show_placed
 
-    (experiment,) = experiments_of(data, [split], [], f"{seed},", **given)
+    (experiment,) = request(data, [split], [], f"{seed},", **given)
     show_placed(experiment, figure=figure, as_json=as_json, show_all=show_all)
 
 

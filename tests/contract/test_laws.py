@@ -37,8 +37,8 @@ each_variant = pytest.mark.parametrize("text", VARIANTS)
 
 @functools.cache
 def _rounds(text: str, cohort: int | None = None) -> list[Round]:
-    """Three rounds of the usual problem, shared by the laws that only look at them."""
-    return problems.run(ALGORITHMS.parse(text), problems.task(), rounds=3, cohort=cohort)
+    """Three rounds of one epoch, shared by the laws that only look at them."""
+    return problems.run(ALGORITHMS.parse(text), problems.task(epochs=1), rounds=3, cohort=cohort)
 
 
 def _w(algorithm: Algorithm, task: Task, **how: Any) -> Tensor:
@@ -317,7 +317,7 @@ def test_hooks_leave_their_inputs_as_they_are(text: str) -> None:
     guarded_class = type("Guarded", (type(plain),), {name: _guarded(name) for name in HOOKS})
     guarded = guarded_class(**{f.name: getattr(plain, f.name) for f in dataclasses.fields(plain)})
     seen.clear()
-    watched = problems.run(guarded, problems.task(), rounds=2, cohort=2)[-1].state
+    watched = problems.run(guarded, problems.task(epochs=1), rounds=2, cohort=2)[-1].state
     assert seen == set(HOOKS)
     problems.same(watched, _rounds(text, 2)[1].state)
 

@@ -295,6 +295,18 @@ def test_a_damaged_checkpoint_fails_its_run_only(store: Store) -> None:
     assert failed.reason is not None and failed.reason.endswith("delete it to train that run anew.")
 
 
+def test_a_run_that_another_process_is_at_is_passed_over(store: Store) -> None:
+    quick, ear = replace(FCUBE, rounds=1), Ear()
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as other:
+        store.begin(quick.key, quick.record(), {})
+        store._db.execute("UPDATE runs SET pid = ?", (other.pid,))
+        held, done = Runner(store, listener=ear).run([quick, replace(quick, seed=1)])
+        other.communicate()
+    assert (held.status, held.pid, done.status) == ("running", other.pid, "done")
+    assert ear.fresh == [False, True] and ear.began == [0]
+    assert store.rounds(quick.key) == []
+
+
 # Experiments
 
 OTHERS: dict[str, Any] = {
@@ -340,8 +352,12 @@ def test_every_field_reads_back() -> None:
     assert set(OTHERS) == {field.name for field in dataclasses.fields(Experiment)}
 
 
-def test_a_key_is_twelve_letters_of_a_digest_and_the_same_in_every_process() -> None:
+def test_a_key_is_twelve_hexadecimal_digits() -> None:
     assert len(PLAIN.key) == 12 and int(PLAIN.key, 16) >= 0
+
+
+@pytest.mark.slow
+def test_a_key_is_the_same_in_every_process() -> None:
     program = "import sys, json\nfrom noniid.experiments.experiment import Experiment\n"
     program += "print(Experiment.from_record(json.loads(sys.argv[1])).key)"
     command = [sys.executable, "-c", program, json.dumps(PLAIN.record())]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noniid import models, split
-from noniid.algorithms import ALGORITHMS
+from noniid.algorithms import ALGORITHMS, Algorithm
 from noniid.data import CATALOGUE
 from noniid.engine import ENGINES
 from noniid.errors import unknown
@@ -18,11 +18,18 @@ from noniid.optim import SGD
 DEFAULT_MOMENTUM = 0.9
 
 
-def experiments_of(
-    data: str, splits: Sequence[str], algorithms: Sequence[str], seeds: str,
-    protocol: Mapping[str, Any] | None = None, as_published: str | None = None, **given: Any,
+def request(
+    data: str = "digits", splits: Sequence[str] = (), algorithms: Sequence[str | Algorithm] = (), seeds: str | int = 1,
+    *, protocol: Mapping[str, Any] | None = None, as_published: str | None = None, **given: Any,
 ) -> list[Experiment]:  # fmt: skip
-    """The grid that was asked for. An option left at None takes the preset's protocol, then our default."""
+    """The grid that was asked for: every split with every algorithm and seed.
+
+    `given` are an experiment's other fields, and lr, momentum and weight_decay. What is left out, or None, takes the
+    `protocol` of a paper, then our default.
+
+    >>> [str(e.split) for e in request("digits", ["iid", "labels(2)"], rounds=3)]
+    ['iid', 'labels(2)']
+    """
     _check_data(data)
     asked = {**(protocol or {}), **{name: value for name, value in given.items() if value is not None}}
     optim = SGD(asked.pop("lr", 0.01), asked.pop("momentum", DEFAULT_MOMENTUM), asked.pop("weight_decay", 0.0))
@@ -31,9 +38,9 @@ def experiments_of(
     if asked.get("engine", "threads") not in ENGINES:
         raise unknown("engine", asked["engine"], ENGINES)
     recipes = [split.parse(text) for text in splits or ["dirichlet(0.5)"]]
-    chosen = [ALGORITHMS.parse(text) for text in algorithms or ["fedavg"]]
+    chosen = [a if isinstance(a, Algorithm) else ALGORITHMS.parse(a) for a in algorithms or ["fedavg"]]
     base = Experiment(data, recipes[0], optim=optim, **asked)
-    made = grid(base, recipes, chosen, read_seeds(seeds))
+    made = grid(base, recipes, chosen, read_seeds(str(seeds)))
     preset = PRESETS[as_published] if as_published else None
     return [preset(experiment) for experiment in made] if preset else made
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
@@ -138,6 +139,14 @@ class Runner:
             "cores": os.cpu_count(),
             "workers": self.workers,
         }
+
+
+def run(
+    experiments: Iterable[Experiment], store: Store | Path | str = "noniid-store", workers: int | None = None
+) -> list[Run]:
+    """Train what `store` does not hold yet, without a word; all the runs that were asked for."""
+    kept = store if isinstance(store, Store) else Store(store)
+    return list(Runner(kept, workers).run(experiments))
 
 
 def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:

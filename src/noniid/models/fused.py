@@ -55,12 +55,14 @@ def _fits(x: Tensor, conv: nn.Conv2d) -> bool:
     plain_shape = plain_shape and conv.padding == (0, 0) and conv.groups == 1 and conv.bias is not None
     tensors = (x, conv.weight)
     return plain_shape and all(
-        t.device.type == "cpu"
-        and t.dtype == torch.float32
-        and t.is_contiguous()
-        and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+        t.device.type == "cpu" and t.dtype == torch.float32 and t.is_contiguous() and not _is_wrapped(t)
         for t in tensors
     )
+
+
+def _is_wrapped(tensor: Tensor) -> bool:
+    """Inside vmap or grad a tensor stands for many, and has no memory of its own."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # type: ignore[attr-defined]
 
 
 class _ConvReluPool(torch.autograd.Function):

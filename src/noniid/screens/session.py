@@ -7,7 +7,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from noniid.errors import BadInput
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.prepare import place
-from noniid.experiments.runner import Runner
+from noniid.experiments.runner import Runner, summary
 from noniid.results.figures import Series, curves_figure, split_figure
 from noniid.results.store import Run, Store
 from noniid.results.table import Line, lines, record
@@ -101,20 +102,19 @@ class Opened:
 
     store: Store
 
-    def select(self, key: str | None, data: str | None = None, algorithm: str | None = None,
-               status: str | None = None) -> list[Run]:  # fmt: skip
-        """Runs by the beginning of their key and by what they are; a key must name exactly one."""
+    def select(self, key: str | None, status: str | None = None, **patterns: str | None) -> list[Run]:
+        """Runs by the beginning of their key and by patterns of what they are; a key must name exactly one."""
+        wanted = {name: pattern for name, pattern in patterns.items() if pattern is not None}
         found = [
             run
             for run in self.store.runs()
             if run.key.startswith(key or "")
-            and data in (None, run.experiment["data"])
-            and algorithm in (None, run.experiment["algorithm"].partition("(")[0])
             and status in (None, run.status)
+            and all(fnmatchcase(run.experiment[name], pattern) for name, pattern in wanted.items())
         ]
         if key and len(found) != 1:
             raise BadInput(f"{len(found) or 'no'} runs in {self.store.folder} begin with {key!r}: see `noniid show`.")
-        return found
+        return [run if run.summary else replace(run, summary=summary(self.store.rounds(run.key))) for run in found]
 
     def export(self, runs: Sequence[Run], file: str, rounds: bool) -> None:
         rounds_of = {run.key: self.store.rounds(run.key) for run in runs} if rounds else None
@@ -148,16 +148,30 @@ def show_runs(opened: Opened, runs: Sequence[Run], *, one: bool, as_json: bool) 
 def draw_curves(folder: Path, runs: Sequence[Run], file: str) -> Path:
     """Accuracy against round, a line for each algorithm and setting, a band over its seeds."""
     opened = open_store(folder)
-    series = [_series(opened.store, line, len({r.experiment["split"] for r in runs}) > 1) for line in lines(runs)]
-    drawn = [one for one in series if one is not None]
-    if not drawn:
+    found = lines(runs)
+    names = short_names([line.experiment["algorithm"] for line in found])
+    places = [f"{line.experiment['data']}, {line.experiment['split']}" for line in found]
+    several = len(set(places)) > 1
+    labels = [f"{name}, {place}" if several else name for name, place in zip(names, places, strict=True)]
+    drawn = [_series(opened.store, line, label) for line, label in zip(found, labels, strict=True)]
+    kept = [series for series in drawn if series is not None]
+    if not kept:
         raise BadInput("there is nothing to draw: no run has an evaluated round.")
-    titles = dict.fromkeys(f"{run.experiment['data']}, {run.experiment['split']}" for run in runs)
-    curves_figure(drawn, next(iter(titles)) if len(titles) == 1 else "", Path(file))
+    curves_figure(kept, "" if several else places[0], Path(file))
     return Path(file)
 
 
-def _series(store: Store, line: Line, name_split: bool) -> Series | None:
+def short_names(specs: Sequence[str]) -> list[str]:
+    """Without arguments, where that leaves no two of them alike.
+
+    >>> short_names(["fedavg", "scaffold(i)"]), short_names(["fedprox(0.1)", "fedprox(1)"])
+    (['fedavg', 'scaffold'], ['fedprox(0.1)', 'fedprox(1)'])
+    """
+    short = [spec.partition("(")[0] for spec in specs]
+    return short if len(set(short)) == len(set(specs)) else list(specs)
+
+
+def _series(store: Store, line: Line, label: str) -> Series | None:
     courses = [
         {row["round"]: row["accuracy"] for row in store.rounds(run.key) if row["accuracy"] is not None}
         for run in line.runs
@@ -165,16 +179,8 @@ def _series(store: Store, line: Line, name_split: bool) -> Series | None:
     rounds = sorted(set.intersection(*map(set, courses)))  # what all its seeds have reached
     if not rounds:
         return None
-    e = line.experiment
-    values = [[course[number] for course in courses] for number in rounds]
-    label = f"{e['algorithm']}, {e['split']}" if name_split else e["algorithm"]
-    mean = [sum(row) / len(row) for row in values]
-    return Series(
-        label,
-        np.array(rounds),
-        np.array(mean),
-        *(np.array([end(row) for row in values]) for end in (min, max)),
-    )
+    values = np.array([[course[number] for course in courses] for number in rounds])
+    return Series(label, np.array(rounds), values.mean(1), values.min(1), values.max(1))
 
 
 def show_placed(experiment: Experiment, *, figure: str | None, as_json: bool, show_all: bool) -> None:
