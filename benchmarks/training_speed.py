@@ -124,8 +124,10 @@ def measure(ready: Ready, arguments: argparse.Namespace) -> harness.Table:
     ]
     title = f"Training speed: {task.dataset.name}, {task.num_clients} clients, {task.work.epochs} epoch(s) a round"
     columns = ("contender", "samples/s", "median", "ratio", "steps/round", "accuracy")
-    notes = (f"Best of {arguments.repetitions} rounds, in turns, after one that is not timed.",)
-    return harness.Table(title, columns, rows, notes)
+    notes = [f"Best of {arguments.repetitions} rounds, in turns, after one that is not timed."]
+    if max(accuracy.values()) < 2 / task.dataset.num_classes:
+        notes.append("Nothing is learned yet: only the equal steps say that the work was equal.")
+    return harness.Table(title, columns, rows, tuple(notes))
 
 
 def main() -> None:

@@ -87,8 +87,10 @@ def run(store: str, workers: int | None, as_json: bool, figure: str | None, **gi
     command goes on from there.
     """
     from noniid.experiments.request import request
-    from noniid.screens.session import train
+    from noniid.screens.session import check_figure, train
 
+    if figure:
+        check_figure(figure)
     protocol = _protocol(given["data"]) if given["as_published"] else None
     outcome = train(request(protocol=protocol, **given), Path(store), workers=workers, as_json=as_json)
     if figure:
@@ -115,7 +117,9 @@ def _protocol(data: str) -> dict[str, Any]:
 @click.option("--data", metavar="PATTERN", help='Only runs on these data sets, as "*mnist".')
 @click.option("--split", metavar="PATTERN", help='Only runs on these splits, as "dirichlet*".')
 @click.option("--algorithm", metavar="PATTERN", help='Only runs of these algorithms, as "fed*".')
-@click.option("--status", help="Only runs that are done, stopped, diverged, failed or running.")
+@click.option(
+    "--status", type=click.Choice(["done", "stopped", "diverged", "failed", "running"]), help="Only such runs."
+)
 @click.option("--csv", "csv_file", metavar="FILE", help="Export as CSV; - is stdout.")
 @click.option("--rounds", is_flag=True, help="With --csv: a line a round instead of a line a run.")
 @click.option("--figure", metavar="FILE", help="Draw accuracy against round (png, svg or pdf).")
@@ -123,15 +127,19 @@ def _protocol(data: str) -> dict[str, Any]:
 def show(run: str | None, store: str, csv_file: str | None, rounds: bool, figure: str | None, as_json: bool,
          **only: str | None) -> None:  # fmt: skip
     """List the runs of a store, or show one RUN (its key, or the beginning of it)."""
-    from noniid.screens.session import open_store, show_runs
+    from noniid.screens.session import check_figure, open_store, show_runs
 
+    if rounds and not csv_file:
+        raise click.UsageError("--rounds goes with --csv.")
+    if figure:
+        check_figure(figure)
     opened = open_store(Path(store))
     chosen = opened.select(run, **only)
     if csv_file:
         opened.export(chosen, csv_file, rounds)
-    elif figure:
+    if figure:
         _draw_curves(store, chosen, figure)
-    else:
+    if not csv_file and not figure:
         show_runs(opened, chosen, one=run is not None, as_json=as_json)
 
 
@@ -217,7 +225,8 @@ def data_fetch(names: tuple[str, ...]) -> None:
     from noniid.data import fetch
 
     for name in names:
-        click.echo(f"{name}: {fetch(name)}")
+        folder = fetch(name)
+        click.echo(f"{name}: {folder if folder.exists() else 'nothing to download'}")
 
 
 @data.command("info")

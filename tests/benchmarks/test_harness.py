@@ -25,7 +25,7 @@ TINY = "tiny-patterns"
 def ready() -> Iterator[Ready]:
     generated(TINY, 640, 200)
     try:
-        yield prepare(replace(experiment(quick=True, epochs=2), data=TINY, batch=16))
+        yield prepare(replace(experiment(quick=True, epochs=5), data=TINY, batch=8))
     finally:
         for name in (TINY, "generated-tenth"):
             CATALOGUE.pop(name, None)
@@ -47,12 +47,12 @@ def judged(contender: Contender, ready: Ready) -> tuple[int, torch.Tensor, float
 def same_work(ready: Ready, entries: dict[str, Contender]) -> None:
     results = {name: judged(each, ready) for name, each in entries.items()}
     harness.check_equal_work({n: r[0] for n, r in results.items()}, {n: r[2] for n, r in results.items()})
-    (steps, w, accuracy), *others = results.values()
+    steps, w, accuracy = next(iter(results.values()))
     assert steps == int(ready.task.steps(torch.arange(ready.task.num_clients)).sum())
-    assert accuracy > 0.3, "a federation that learns nothing shows nothing"
-    assert (w - ready.w).norm() > 0.5
-    for _, other, _ in others:
-        torch.testing.assert_close(other, w, rtol=0, atol=1e-3)
+    assert accuracy > 0.8, "where nothing is learned, equal accuracy says nothing"
+    moved = (w - ready.w).norm()
+    for name, (_, other, _) in results.items():
+        assert (other - w).norm() < 0.01 * moved, f"{name} ended at another model"
 
 
 def test_hand_loop_and_engines_do_the_same_work(ready: Ready):

@@ -27,6 +27,7 @@ class Progress:
 
         self._console = console
         self._left = {e.key: e.rounds for e in experiments}
+        self._told: set[str | None] = set()
         self._trained, self._seconds = 0, 0.0
         self._spoke = self._began = time.monotonic()
         text = TextColumn("{task.description}"), TextColumn("{task.fields[text]}")
@@ -65,8 +66,11 @@ class Progress:
 
     def ended(self, experiment: Experiment, run: Run, fresh: bool) -> None:
         self._left.pop(experiment.key, None)
-        if fresh and run.status != "done":
-            self._console.print(f"{_name(experiment)}: {run.status}: {run.reason}", highlight=False)
+        if fresh and self._left and run.status in ("failed", "diverged") and run.reason not in self._told:
+            # The end, where all reasons are told, is still far.
+            self._told.add(run.reason)
+            text = f"{_name(experiment)}: {run.status}: {run.reason}"
+            self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def _time_left(self) -> float:
         return sum(self._left.values()) * self._seconds / max(self._trained, 1)

@@ -19,7 +19,7 @@ from noniid.errors import BadInput
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.prepare import place
 from noniid.experiments.runner import Runner, summary
-from noniid.results.figures import Series, curves_figure, split_figure
+from noniid.results.figures import FORMATS, Series, curves_figure, split_figure
 from noniid.results.store import Run, Store
 from noniid.results.table import Line, lines, record
 from noniid.screens.progress import Progress
@@ -44,9 +44,9 @@ def train(experiments: Sequence[Experiment], folder: Path, *, workers: int | Non
             print(json.dumps(record(run)), flush=True)
 
     outcome = train_all(experiments, folder, workers, tell)
-    if not as_json and outcome.runs:
+    if not as_json and any(run.status != "failed" for run in outcome.runs):
         comparison(console(), outcome.runs)
-    _say_failures(outcome)
+    say_failures(outcome)
     return outcome
 
 
@@ -83,12 +83,13 @@ def _stopping(stop: Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _say_failures(outcome: Outcome) -> None:
+def say_failures(outcome: Outcome) -> None:
     """Each reason once, however many cells it stopped."""
     errors, runs = console(stderr=True), outcome.runs
     for reason in dict.fromkeys(run.reason for run in runs if run.status in ("failed", "diverged")):
         count = sum(run.reason == reason for run in runs)
-        errors.print(f"noniid: {count} of {len(runs)} runs: {reason}", soft_wrap=True)
+        share = f"{count} of {len(runs)} runs: " if len(runs) > 1 else ""
+        errors.print(f"noniid: {share}{reason}", soft_wrap=True, markup=False)
     for run in runs:
         if run.status == "running":
             errors.print(f"noniid: run {run.key} is being trained by process {run.pid}: not touched here.")
@@ -112,7 +113,7 @@ class Opened:
             and status in (None, run.status)
             and all(fnmatchcase(run.experiment[name], pattern) for name, pattern in wanted.items())
         ]
-        if key and len(found) != 1:
+        if key is not None and len(found) != 1:
             raise BadInput(f"{len(found) or 'no'} runs in {self.store.folder} begin with {key!r}: see `noniid show`.")
         return [run if run.summary else replace(run, summary=summary(self.store.rounds(run.key))) for run in found]
 
@@ -143,6 +144,15 @@ def show_runs(opened: Opened, runs: Sequence[Run], *, one: bool, as_json: bool) 
         details(console(), runs[0], opened.store.rounds(runs[0].key))
     else:
         listing(console(), runs)
+
+
+def check_figure(file: str) -> None:
+    """Before hours of training, not after them."""
+    path = Path(file)
+    if path.suffix.lower() not in FORMATS:
+        raise BadInput(f"cannot draw {path.name!r}: give it a name that ends in {', '.join(FORMATS)}.")
+    if not path.parent.is_dir():
+        raise BadInput(f"cannot write {file}: there is no folder {path.parent}.")
 
 
 def draw_curves(folder: Path, runs: Sequence[Run], file: str) -> Path:
@@ -185,6 +195,8 @@ def _series(store: Store, line: Line, label: str) -> Series | None:
 
 def show_placed(experiment: Experiment, *, figure: str | None, as_json: bool, show_all: bool) -> None:
     """Who would hold what: exactly the split that `noniid run` trains on with these clients and this seed."""
+    if figure:
+        check_figure(figure)
     placed = place(experiment)
     labels, num_classes = placed.dataset.train.y.numpy(), placed.dataset.num_classes
     title = f"{experiment.data}, {experiment.split}, {experiment.clients} clients"

@@ -13,7 +13,7 @@ from noniid.experiments.published import PRESETS
 from noniid.experiments.tables import Planned, compared, listing, plan, select
 from noniid.results.compare import COLUMNS, ComparedCell, ListedCell, tally
 from noniid.results.store import Store
-from noniid.screens.session import train_all
+from noniid.screens.session import say_failures, train_all
 from noniid.screens.words import clock, console
 
 
@@ -60,6 +60,7 @@ def show_reproduced(wanted: Wanted, folder: Path, workers: int | None, as_json: 
     experiments = [experiment for each in plans for experiment in each.experiments]
     outcome = train_all(experiments, folder, workers, on_run=lambda run: None)
     found = compared(plans, Store(folder), wanted.version)
+    say_failures(outcome)
     if as_json:
         _print_json(found)
         return outcome.exit_code
