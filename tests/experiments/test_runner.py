@@ -134,9 +134,6 @@ def test_a_stopped_run_goes_on_to_equal_the_straight_one(
     _assert_equals_the_straight_run(store, experiment, tmp_path)
 
 
-ALONE = pytest.mark.xfail(strict=True, reason="store.save gives safetensors two names for one row when N is 1")
-
-
 @pytest.mark.parametrize(
     ("algorithm", "clients"),
     [
@@ -144,8 +141,8 @@ ALONE = pytest.mark.xfail(strict=True, reason="store.save gives safetensors two 
         ("fedavg", 1),
         ("scaffold", 4),
         ("scaffold(variates=random-net)", 4),
-        pytest.param("scaffold", 1, marks=ALONE),
-        pytest.param("scaffold(variates=random-net)", 1, marks=ALONE),
+        ("scaffold", 1),
+        ("scaffold(variates=random-net)", 1),
     ],
 )
 def test_a_run_stopped_in_its_first_round_keeps_its_first_state(

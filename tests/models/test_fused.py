@@ -103,3 +103,11 @@ def test_stands_aside_without_numba_and_on_request(monkeypatch: pytest.MonkeyPat
         assert torch.equal(fused.conv_relu_pool(x, conv), expected)
     monkeypatch.setattr(fused, "kernels", lambda: None)
     assert torch.equal(fused.conv_relu_pool(x, conv), expected)
+
+
+def test_what_is_not_a_number_is_passed_on_as_in_torch() -> None:
+    x = torch.zeros(1, 1, 8, 8)
+    x[0, 0, 7, 7] = torch.nan  # reaches only the last place of the last window
+    conv = _conv(1, 1)
+    assert torch.equal(fused.conv_relu_pool(x, conv).isnan(), F.max_pool2d(F.relu(conv(x)), 2).isnan())
+    assert fused.conv_relu_pool(x, conv).isnan().sum() == 1

@@ -167,3 +167,17 @@ def test_what_gives_no_module_is_refused(own: str, path: str, sentence: str) -> 
 def test_a_path_that_leads_nowhere_is_refused() -> None:
     with pytest.raises(BadInput, match="^cannot import model 'nowhere:Net': No module named 'nowhere'"):
         fresh(models.parse("nowhere:Net"), (6,), 3, 0)
+
+
+def test_a_model_class_of_ones_own_round_trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tiny_models.py").write_text(
+        "from dataclasses import dataclass\nfrom torch import nn\nfrom noniid.models import Model\n\n"
+        "@dataclass(frozen=True)\nclass Tiny(Model):\n    width: int = 3\n\n"
+        "    def module(self, input_shape, num_classes):\n        return nn.Linear(self.width, num_classes)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for text in ("tiny_models:Tiny", "tiny_models:Tiny(5)"):
+        model = models.parse(text)
+        assert MODELS.write(model) == text
+        assert models.parse(MODELS.write(model)) == model
+        assert isinstance(fresh(model, (3,), 2, 0), torch.nn.Linear)

@@ -7,6 +7,8 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +250,22 @@ def test_a_model_that_cannot_be_written_is_told_in_one_sentence(store: Store) ->
     path.mkdir()
     with pytest.raises(BadInput, match=f"^cannot write .*{KEY}"):
         store.save(KEY, {"w": torch.zeros(2)}, 1)
+
+
+def test_many_may_open_a_new_store_at_once(tmp_path: Path) -> None:
+    def opens(number: int) -> int:
+        Store(tmp_path / str(number // 6)).close()
+        return number
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(opens, range(30))) == list(range(30))
+
+
+def test_a_foreign_database_is_left_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE theirs (x)")
+    before = path.read_bytes()
+    with pytest.raises(BadInput, match="has format 0"):
+        Store(tmp_path)
+    assert path.read_bytes() == before

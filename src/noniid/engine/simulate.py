@@ -66,7 +66,10 @@ def cohort_size(num_clients: int, participation: float) -> int:
 def begin(algorithm: Algorithm, w: Tensor, federation: Federation) -> State:
     """The state before the first round."""
     state = algorithm.init(w, federation)
-    return replace(state, round=0)
+    # A lone client's row expands to itself: it must not share its values with the server's.
+    alone = federation.num_clients == 1
+    memory = {name: rows.clone() for name, rows in state.memory.items()} if alone else state.memory
+    return replace(state, memory=memory, round=0)
 
 
 def simulate(

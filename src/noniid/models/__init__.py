@@ -6,7 +6,7 @@ from noniid.models.base import Model, fresh
 from noniid.models.cnn import SimpleCNN
 from noniid.models.dense import MLP, Linear, TwoNN
 from noniid.models.fused import plain_operations
-from noniid.models.imported import Imported
+from noniid.models.imported import Imported, is_model
 from noniid.spec import Registry
 
 MODELS: Registry[Model] = Registry(
@@ -15,8 +15,8 @@ MODELS: Registry[Model] = Registry(
 
 
 def parse(text: str) -> Model:
-    """`simple-cnn`, `mlp(start=torch)`, ...; `package.module:thing` is short for `import(package.module:thing)`."""
-    return Imported(text) if ":" in text and "(" not in text else MODELS.parse(text)
+    """`simple-cnn`, `mlp(start=torch)`, ...; `package.module:thing` is a Model class, or what makes a module."""
+    return Imported(text) if ":" in text and "(" not in text and not is_model(text) else MODELS.parse(text)
 
 
 __all__ = ["MODELS", "Model", "fresh", "parse", "plain_operations"]

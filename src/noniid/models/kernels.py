@@ -23,15 +23,18 @@ _compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"c
 
 @_compiled
 def pool_rows(top: Any, bottom: Any, out: Any, winner: Any) -> None:
-    """ReLU and 2x2 maximum of two rows; the first of equals wins, as in torch."""
+    """ReLU and 2x2 maximum of two rows. As in torch the first of equals wins, and NaN wins over all."""
     for j in range(len(out)):
         best, code = top[2 * j], 0
-        if top[2 * j + 1] > best:
-            best, code = top[2 * j + 1], 1
-        if bottom[2 * j] > best:
-            best, code = bottom[2 * j], 2
-        if bottom[2 * j + 1] > best:
-            best, code = bottom[2 * j + 1], 3
+        value = top[2 * j + 1]
+        if value > best or np.isnan(value):
+            best, code = value, 1
+        value = bottom[2 * j]
+        if value > best or np.isnan(value):
+            best, code = value, 2
+        value = bottom[2 * j + 1]
+        if value > best or np.isnan(value):
+            best, code = value, 3
         if best <= 0:
             best, code = np.float32(0.0), NOTHING_PASSES
         out[j] = best

@@ -66,29 +66,45 @@ class Store:
         self.folder = Path(folder)
         try:
             (self.folder / "models").mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.folder / "runs.sqlite", timeout=30, isolation_level=None)
+            self._db = sqlite3.connect(self.folder / "runs.sqlite", timeout=60, isolation_level=None)
             self._db.row_factory = sqlite3.Row
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
             self._open()
         except (OSError, sqlite3.OperationalError) as error:
             raise BadInput(f"cannot write the store {self.folder}: {error}. Give another place by --store.") from None
         except sqlite3.DatabaseError:
-            raise BadInput(
-                f"{self.folder / 'runs.sqlite'} is not a noniid store: give another place by --store."
-            ) from None
+            path = self.folder / "runs.sqlite"
+            raise BadInput(f"{path} is not a noniid store: give another place by --store.") from None
 
     def _open(self) -> None:
-        (found,) = self._db.execute("PRAGMA user_version").fetchone()
-        if found == STORE_VERSION:
-            return
-        if found == 0 and not self._db.execute("SELECT name FROM sqlite_master").fetchall():
-            self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={STORE_VERSION}; COMMIT;")
-            return
-        raise BadInput(
-            f"the store {self.folder} has format {found} and this noniid writes format {STORE_VERSION}: "
-            "give another place by --store."
-        )
+        """Make the tables of a new store, in one transaction: of several processes one does, the others find them."""
+        if self._version() == 0:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                if self._version() == 0 and not self._db.execute("SELECT name FROM sqlite_master").fetchall():
+                    for statement in filter(str.strip, _SCHEMA.split(";")):
+                        self._db.execute(statement)
+                    self._db.execute(f"PRAGMA user_version={STORE_VERSION}")
+            finally:
+                self._db.execute("COMMIT")
+        if self._version() != STORE_VERSION:
+            raise BadInput(
+                f"the store {self.folder} has format {self._version()} and this noniid writes format {STORE_VERSION}: "
+                "give another place by --store."
+            )
+        self._wal()
+        self._db.execute("PRAGMA synchronous=NORMAL")
+
+    def _wal(self) -> None:
+        """Readers and a writer side by side. The switch needs the file for itself for a moment, and does not wait."""
+        for _ in range(100):
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError:  # another process is switching
+                time.sleep(0.05)
+
+    def _version(self) -> int:
+        return self._db.execute("PRAGMA user_version").fetchone()[0]
 
     def close(self) -> None:
         self._db.close()
@@ -150,9 +166,13 @@ class Store:
         from safetensors.torch import save_file
 
         path = self._path(key)
-        partial = path.with_suffix(f".{os.getpid()}.part")
+        partial = path.with_suffix(".part")  # one process at a time holds a run
         try:
-            save_file({name: t.contiguous() for name, t in tensors.items()}, partial, metadata={"round": str(round)})
+            save_file(
+                {name: t.cpu().contiguous().clone() for name, t in tensors.items()},
+                partial,
+                metadata={"round": str(round)},
+            )
             partial.replace(path)
         except OSError as error:
             raise BadInput(f"cannot write {path}: {error}.") from None
@@ -167,7 +187,7 @@ class Store:
         try:
             with safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
                 return {name: file.get_tensor(name) for name in file.keys()}, int(file.metadata()["round"])  # noqa: SIM118
-        except (SafetensorError, KeyError, TypeError) as error:
+        except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
             raise BadInput(f"{path} is damaged ({error}): delete it to train that run anew.") from None
 
     def _path(self, key: str) -> Path:
