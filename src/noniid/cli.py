@@ -105,7 +105,7 @@ def _protocol(data: str) -> dict[str, Any]:
 
     if data not in CATALOGUE:
         raise unknown("data set", data, CATALOGUE)
-    known = {cell.data for cell in niid_bench.TABLE_3}
+    known = {cell.data for cell in niid_bench.TABLE_3} & set(CATALOGUE)
     if data not in known:
         raise BadInput(f"NIID-Bench did not publish runs on {data}: choose one of {', '.join(sorted(known))}.")
     return niid_bench.protocol(data).settings()

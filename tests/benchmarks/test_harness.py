@@ -3,77 +3,80 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 import torch
 
 import harness
-from hand_loop import Job, OneProcess, Processes
+from hand_loop import Job, OneProcess
 from noniid.data import CATALOGUE
 from noniid.engine import evaluate, start_engine
 from noniid.experiments.prepare import Ready, prepare
 from setting import experiment, generated
-from training_speed import Contender, Engine, first_round
+from training_speed import Contender, Engine, contenders, first_round
 
 ROUNDS = 3
 TINY = "tiny-patterns"
+Prepare = Callable[[int], Ready]
 
 
 @pytest.fixture
-def ready() -> Iterator[Ready]:
+def tiny() -> Iterator[Prepare]:
+    """The benchmarks' federation on few images, with this many local epochs."""
     generated(TINY, 640, 200)
     try:
-        yield prepare(replace(experiment(quick=True, epochs=5), data=TINY, batch=8))
+        yield lambda epochs: prepare(replace(experiment(quick=True, epochs=epochs), data=TINY, batch=8))
     finally:
         for name in (TINY, "generated-tenth"):
             CATALOGUE.pop(name, None)
 
 
-def judged(contender: Contender, ready: Ready) -> tuple[int, torch.Tensor, float]:
-    """Steps of the first round, the model after ROUNDS, its accuracy."""
+class Trained(NamedTuple):
+    steps: int  # of the first round
+    w: torch.Tensor  # after all rounds
+    accuracy: float
+
+
+def trained(ready: Ready, entries: dict[str, Contender], rounds: int) -> dict[str, Trained]:
     judge = start_engine("threads", ready.task, 1)
-    try:
-        steps = first_round(contender)
-        for _ in range(ROUNDS - 1):
-            contender.round()
-        return steps, contender.w.clone(), evaluate(judge, contender.w).accuracy
-    finally:
-        contender.close()
-        judge.close()
+    results: dict[str, Trained] = {}
+    for name, each in entries.items():
+        steps = first_round(each)
+        for _ in range(rounds - 1):
+            each.round()
+        results[name] = Trained(steps, each.w.clone(), evaluate(judge, each.w).accuracy)
+        each.close()
+    judge.close()
+    expected = int(ready.task.steps(torch.arange(ready.task.num_clients)).sum())
+    assert {name: result.steps for name, result in results.items()} == dict.fromkeys(entries, expected)
+    return results
 
 
-def same_work(ready: Ready, entries: dict[str, Contender]) -> None:
-    results = {name: judged(each, ready) for name, each in entries.items()}
-    harness.check_equal_work({n: r[0] for n, r in results.items()}, {n: r[2] for n, r in results.items()})
-    steps, w, accuracy = next(iter(results.values()))
-    assert steps == int(ready.task.steps(torch.arange(ready.task.num_clients)).sum())
-    assert accuracy > 0.8, "where nothing is learned, equal accuracy says nothing"
-    moved = (w - ready.w).norm()
-    for name, (_, other, _) in results.items():
-        assert (other - w).norm() < 0.01 * moved, f"{name} ended at another model"
-
-
-def test_hand_loop_and_engines_do_the_same_work(ready: Ready):
+def test_hand_loop_and_engine_end_at_the_same_model(tiny: Prepare):
+    """Over few steps, that is: over many, rounding grows into a difference of some percent of the movement."""
+    ready = tiny(1)
     entries: dict[str, Contender] = {
         "threads": Engine(ready, "threads", 2),
         "no kernels": Engine(ready, "threads", 2, kernels=False),
-        "reference": Engine(ready, "reference", 1),
         "hand": OneProcess(Job.of(ready.task, ready.w), 1),
         "hand, channels last": OneProcess(Job.of(ready.task, ready.w), 1, channels_last=True),
     }
-    same_work(ready, entries)
+    results = trained(ready, entries, rounds=2)
+    w = results["threads"].w
+    apart = {name: float((each.w - w).norm() / (w - ready.w).norm()) for name, each in results.items()}
+    assert max(apart.values()) < 1e-3, apart
 
 
 @pytest.mark.slow
-def test_hand_loop_in_processes_does_the_same_work(ready: Ready):
-    entries: dict[str, Contender] = {
-        "threads": Engine(ready, "threads", 2),
-        "processes": Processes(Job.of(ready.task, ready.w), 2),
-        "processes, channels last": Processes(Job.of(ready.task, ready.w), 2, channels_last=True),
-    }
-    same_work(ready, entries)
+def test_all_contenders_learn_as_much(tiny: Prepare):
+    ready = tiny(5)
+    results = trained(ready, contenders(ready, 2, reference=True), ROUNDS)
+    accuracies = {name: each.accuracy for name, each in results.items()}
+    assert min(accuracies.values()) > 0.8, "where nothing is learned, equal accuracy says nothing"
+    harness.check_equal_work({name: each.steps for name, each in results.items()}, accuracies)
 
 
 @pytest.mark.parametrize(

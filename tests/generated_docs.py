@@ -1,0 +1,216 @@
+"""Parts of README.md and docs/ that are made from the code: `python -m tests.generated_docs [--write]`.
+
+docs/cli.md is made whole; elsewhere, what stands between `<!-- generated: NAME -->` and `<!-- end -->`. Without
+--write nothing is changed: stale files are named, and so is every example that does not run.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import inspect
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from noniid.algorithms import ALGORITHMS
+from noniid.cli import main as noniid
+from noniid.data import CATALOGUE
+from noniid.experiments.published import PRESETS
+from noniid.experiments.tables import plan, select
+from noniid.models import MODELS
+from noniid.papers.niid_bench import PAPER, TABLE_3
+from noniid.results.compare import COLUMNS, ComparedCell, compare, tally
+from noniid.results.table import FIELDS
+from noniid.spec import Registry
+from noniid.split import PLACEMENTS, SHIFTS
+from tests.doc_examples import failures
+
+ROOT = Path(__file__).parent.parent
+CLI_PAGE = ROOT / "docs" / "cli.md"
+RUNS = ROOT / "reproductions" / "niid-bench" / "runs.csv"
+_BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table.
+
+    >>> print(table(["a", "b"], [["1", "x|y"]]), end="")
+    | a | b |
+    |---|---|
+    | 1 | x\\|y |
+    """
+    lines = [headings, *rows]
+    cells = [" | ".join(each.replace("|", r"\|") for each in line) for line in lines]
+    return "\n".join([f"| {cells[0]} |", "|---" * len(headings) + "|", *(f"| {each} |" for each in cells[1:])]) + "\n"
+
+
+# The command line
+
+
+def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, by the words that call it."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+def cli_page() -> str:
+    sections = [_section(path, command) for path, command in commands(noniid, "noniid")]
+    return f"# Commands\n\n{noniid.help} Every command explains itself with `-h` or `--help`.\n\n" + "\n".join(sections)
+
+
+def _section(path: str, command: click.Command) -> str:
+    # Commands keep the help flag of the first context they are asked in: without a parent it would lack -h.
+    context = click.Context(command, parent=click.Context(noniid, **noniid.context_settings), info_name=path)
+    usage = " ".join([path, *command.collect_usage_pieces(context)])
+    records = [option.get_help_record(context) for option in command.params if isinstance(option, click.Option)]
+    flags = [(f"`{flag}`", " ".join(text.split())) for flag, text in filter(None, records)]
+    text = inspect.cleandoc(command.help or "")
+    return f"## {path}\n\n{text}\n\n```text\n{usage}\n```\n" + (f"\n{table(['flag', 'what'], flags)}" if flags else "")
+
+
+# What there is
+
+
+def algorithms() -> str:
+    rows = [
+        (f"`{name}`", f"[{cls.paper.title}]({cls.paper.url}) ({cls.paper.year})", fields(cls))
+        for name, cls in ALGORITHMS.items()
+    ]
+    return table(["algorithm", "paper", "parameters"], rows)
+
+
+def splits() -> str:
+    kinds: dict[str, Registry[Any]] = {"placement": PLACEMENTS, "shift": SHIFTS}
+    rows = [
+        (f"`{name}`", kind, fields(cls), first_sentence(cls))
+        for kind, known in kinds.items()
+        for name, cls in known.items()
+    ]
+    return table(["split", "kind", "parameters", "what"], rows)
+
+
+def datasets() -> str:
+    rows = [
+        (f"`{name}`", e.title, f"{e.num_train:,}", f"{e.num_test:,}", " x ".join(f"{size:,}" for size in e.shape),
+         str(e.num_classes), e.license, f"[source]({e.homepage})")
+        for name, e in CATALOGUE.items()
+    ]  # fmt: skip
+    return table(["data set", "what", "train", "test", "input", "classes", "license", "from"], rows)
+
+
+def models() -> str:
+    rows = [(f"`{name}`", fields(cls), first_sentence(cls)) for name, cls in MODELS.items()]
+    return table(["model", "parameters", "what"], rows)
+
+
+def fields(cls: type[Any]) -> str:
+    """A dataclass's fields with their defaults, as a spec writes them.
+
+    >>> fields(PLACEMENTS["dirichlet"])
+    '`beta`, `min_size=10`, `cap=true`, `seed=none`'
+    """
+    return ", ".join(f"`{field.name}{_default(field.default)}`" for field in dataclasses.fields(cls))
+
+
+def _default(value: Any) -> str:
+    if value is dataclasses.MISSING:
+        return ""
+    return f"={str(value).lower() if value is None or isinstance(value, bool) else value}"
+
+
+def first_sentence(cls: type[Any]) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+
+
+# Claimed and measured
+
+
+def reproduction(path: Path = RUNS) -> str:
+    """Table 3 of NIID-Bench beside the runs in an export of `noniid show --csv`."""
+    if not path.exists():
+        return "Nothing has been measured yet.\n"
+    runs = read_runs(path)
+    seeds = sorted({int(run["seed"]) for run in runs.values()})
+    plans = plan(select(TABLE_3, [], [], []), PAPER.protocol, seeds, PRESETS["niid-bench"])
+    found = [(each, [runs.pop(e.key) for e in each.experiments if e.key in runs]) for each in plans]
+    cells = [_compared(each, mine) for each, mine in found if mine]
+    others = f" {len(runs)} more runs in the export belong to no cell of the table." if runs else ""
+    return f"{table(COLUMNS, [each.row() for each in cells])}\n{tally(cells) or 'No cell measured'}.{others}\n"
+
+
+def read_runs(path: Path) -> dict[str, dict[str, str]]:
+    """The rows of an export, by the run's key."""
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        if tuple(reader.fieldnames or ()) != FIELDS:
+            raise ValueError(f"{path} has other columns than `noniid show --csv` writes: export it again.")
+        return {row["run"]: row for row in reader}
+
+
+def _compared(planned: Any, runs: list[dict[str, str]]) -> ComparedCell:
+    claim = planned.selected.cell.claim("v2")
+    values = [100 * float(run["accuracy"]) for run in runs if run["status"] == "done"]
+    lost = [run["status"] for run in runs if run["status"] != "done"]
+    reasons = Counter(run["reason"] for run in runs if run["reason"])
+    note = "; ".join(filter(None, [planned.note, *reasons]))
+    return compare(planned.selected.names, (claim.value, claim.spread), values, lost, note)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "algorithms": algorithms, "splits": splits, "datasets": datasets, "models": models, "reproduction": reproduction,
+}  # fmt: skip
+
+
+# Pages
+
+
+def filled(text: str, blocks: dict[str, Callable[[], str]] = BLOCKS) -> str:
+    """A page with its blocks made anew.
+
+    >>> filled("<!-- generated: x -->\\nold\\n<!-- end -->", {"x": lambda: "new\\n"})
+    '<!-- generated: x -->\\n\\nnew\\n\\n<!-- end -->'
+    """
+    return _BLOCK.sub(lambda found: f"{found[1]}\n{blocks[found[2]]()}\n{found[3]}", text)
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """README.md and what lies in docs/, as far as it is there."""
+    return [path for path in (root / "README.md", *sorted((root / "docs").glob("*.md"))) if path.exists()]
+
+
+def wanted(path: Path) -> str:
+    return cli_page() if path == CLI_PAGE else filled(path.read_text(encoding="utf-8"))
+
+
+def stale() -> list[Path]:
+    """The pages that are not what the code makes of them."""
+    paths = dict.fromkeys([*pages(), CLI_PAGE])
+    return [path for path in paths if not path.exists() or path.read_text(encoding="utf-8") != wanted(path)]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit status: 0 if everything is as it should be."""
+    old = stale()
+    if "--write" in arguments:
+        for path in old:
+            path.write_text(wanted(path), encoding="utf-8")
+            print(f"written: {path.relative_to(ROOT)}")
+        return 0
+    problems = [f"stale: {path.relative_to(ROOT)}" for path in old]
+    problems += [f"{path.relative_to(ROOT)}: {problem}" for path in pages() for problem in failures(path)]
+    print("\n".join(problems), end="\n" if problems else "")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
