@@ -93,7 +93,7 @@ def run(store: str, workers: int | None, as_json: bool, figure: str | None, **gi
         check_figure(figure)
     protocol = _protocol(given["data"]) if given["as_published"] else None
     outcome = train(request(protocol=protocol, **given), Path(store), workers=workers, as_json=as_json)
-    if figure:
+    if figure and any(run.status != "failed" for run in outcome.runs):
         _draw_curves(store, outcome.runs, figure)
     sys.exit(outcome.exit_code)
 

@@ -65,7 +65,7 @@ RUN = [
     ("--split dirichlet(0.001) --clients 1000", "lower min_size or use fewer clients"),
     ("--split dirichlet(0.001,min_size=1) --clients 1000", "raise beta, lower min_size or use fewer clients"),
     ("--clients 4001", "use fewer clients"),
-    ("--clients 0", "at least one client"),
+    ("--clients 0", "clients is 0: give 1 or more"),
     ("--algorithm fedprx", "did you mean 'fedprox'?"),
     ("--algorithm fedprox(muu=1)", "unknown parameter of fedprox 'muu': did you mean 'mu'?"),
     ("--algorithm fedprox(much)", "mu is a number, not 'much'"),
@@ -237,3 +237,28 @@ def test_one_that_fails_does_not_stop_the_others() -> None:
     assert told.exit_code == 1
     assert "2 failed" in told.stdout
     assert told.stderr.count("\n") == 2, "once when it happens, once at the end, however many runs"
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ("--rounds 0", "rounds is 0"),
+        ("--split dirichlet(0)", "beta"),
+        ("--participation 0", "participation is 0"),
+        ("--device nonsense", "unknown device"),
+        ("--device meta", "unknown device"),
+        ("--workers 0", "workers is 0"),
+        ("--workers 0 --engine reference", "workers is 0"),
+        ("--batch 100000000000000000000", "more than anyone"),
+    ],
+)
+def test_what_needs_no_data_to_be_refused_is_not_stored(given: str, part: str, tmp_path: Path) -> None:
+    result = call("run", "--data", "fcube", *given.split(), "--store", tmp_path / "store")
+    assert result.exit_code == 2
+    assert part in sentence(result)
+    assert not (tmp_path / "store").exists()
+
+
+def test_augmenting_a_table_is_one_sentence(tmp_path: Path) -> None:
+    result = call("run", "--data", "fcube", "--augment", "crop-flip", "--store", tmp_path / "store")
+    assert "is for images" in sentence(result)

@@ -14,6 +14,7 @@ from noniid import data, models, seeds
 from noniid.algorithms import Federation
 from noniid.engine import Task, Work, cohort_size
 from noniid.errors import BadInput
+from noniid.experiments.check import check
 from noniid.experiments.experiment import Experiment
 from noniid.rows import Layout
 from noniid.split import Split
@@ -43,7 +44,7 @@ class Placed:
 
 def prepare(experiment: Experiment) -> Ready:
     """Raises BadInput with one sentence for whatever cannot be trained."""
-    _check(experiment)
+    check(experiment)
     placed = place(experiment)
     dataset, seed = placed.dataset, experiment.seed
 
@@ -51,6 +52,8 @@ def prepare(experiment: Experiment) -> Ready:
         number = seeds.integer(seed, purpose)
         return models.fresh(experiment.model, dataset.input_shape, dataset.num_classes, number)
 
+    if experiment.augment != "none" and len(dataset.input_shape) != 3:
+        raise BadInput(f"augment {experiment.augment} is for images, and {dataset.name} has none: use none.")
     module = random_model("model")
     layout = Layout.of(module)
     if not layout.num_trainable:
@@ -93,20 +96,3 @@ def _load(name: str, seed: int | None, draws: seeds.Draws) -> data.Dataset:
 def _load_own(name: str, seed: int | None) -> data.Dataset:
     """The last data sets stay loaded: the cells of a table mostly share one."""
     return data.load(name, None if seed is None else seeds.stream(seed, "division"))
-
-
-def _check(experiment: Experiment) -> None:
-    for what, value in (("rounds", experiment.rounds), ("epochs", experiment.epochs),
-                        ("batch", experiment.batch), ("eval_every", experiment.eval_every)):  # fmt: skip
-        if value < 1:
-            raise BadInput(f"{what} is {value}: give 1 or more.")
-    if experiment.seed < 0:
-        raise BadInput(f"seed is {experiment.seed}: give 0 or more.")
-    experiment.optim.check()
-    device = experiment.device
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise BadInput(f"device {device!r} was asked for and torch sees no GPU here: use --device cpu.")
-    try:
-        torch.device(device)
-    except RuntimeError:
-        raise BadInput(f"unknown device {device!r}: use cpu or cuda.") from None

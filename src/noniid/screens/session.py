@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from noniid.errors import BadInput
+from noniid.experiments.check import check, check_workers
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.prepare import place
 from noniid.experiments.runner import Runner, summary
@@ -54,6 +55,9 @@ def train_all(
     experiments: Sequence[Experiment], folder: Path, workers: int | None, on_run: Callable[[Run], None]
 ) -> Outcome:
     """Train what is missing, with progress on stderr; Ctrl-C ends it cleanly."""
+    check_workers(workers)
+    for experiment in experiments:
+        check(experiment)
     runs: list[Run] = []
     stop = Event()
     with Progress(console(stderr=True), experiments) as progress, _stopping(stop):
@@ -111,10 +115,12 @@ class Opened:
             for run in self.store.runs()
             if run.key.startswith(key or "")
             and status in (None, run.status)
-            and all(fnmatchcase(run.experiment[name], pattern) for name, pattern in wanted.items())
+            and all(_matches(run.experiment[name], pattern) for name, pattern in wanted.items())
         ]
         if key is not None and len(found) != 1:
             raise BadInput(f"{len(found) or 'no'} runs in {self.store.folder} begin with {key!r}: see `noniid show`.")
+        if not found and (wanted or status):
+            raise BadInput(f"no runs in {self.store.folder} are like that: see `noniid show`.")
         return [run if run.summary else replace(run, summary=summary(self.store.rounds(run.key))) for run in found]
 
     def export(self, runs: Sequence[Run], file: str, rounds: bool) -> None:
@@ -127,6 +133,11 @@ class Opened:
                 write_csv(out, runs, rounds_of)
         except OSError as error:
             raise BadInput(f"cannot write {file}: {error.strerror}.") from None
+
+
+def _matches(spec: str, pattern: str) -> bool:
+    """By the whole spec or by its name: `fedprox` finds fedprox(0.1)."""
+    return fnmatchcase(spec, pattern) or fnmatchcase(spec.partition("(")[0], pattern)
 
 
 def open_store(folder: Path) -> Opened:

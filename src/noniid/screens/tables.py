@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,7 +38,9 @@ class Wanted:
 
 def show_plan(wanted: Wanted, folder: Path, as_json: bool) -> None:
     """The cells, what the store holds of them, and the time the others take."""
-    cells = list(listing(wanted.plan(), Store(folder), wanted.version))
+    with tempfile.TemporaryDirectory() as nowhere:  # looking makes no store
+        known = folder if (folder / "runs.sqlite").exists() else nowhere
+        cells = list(listing(wanted.plan(), Store(known), wanted.version))
     if as_json:
         _print_json(cells)
         return
