@@ -101,7 +101,7 @@ def report(name: str, table: Table, setting: Mapping[str, Any], *, save: bool) -
     for i, column in enumerate(table.columns):
         shown.add_column(column, justify="right" if i else "left", no_wrap=True)
     for row in table.rows:
-        shown.add_row(*map(_text, row))
+        shown.add_row(*map(text, row))
     console = Console(width=140)
     console.print(shown)
     for note in table.notes:
@@ -113,7 +113,8 @@ def report(name: str, table: Table, setting: Mapping[str, Any], *, save: bool) -
         (RESULTS / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
+    """A cell as it is shown, here and in the documentation."""
     if not isinstance(value, float):
         return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"

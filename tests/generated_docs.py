@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import inspect
+import json
 import re
 import sys
 from collections import Counter
@@ -32,8 +33,13 @@ from noniid.split import PLACEMENTS, SHIFTS
 from tests.doc_examples import failures
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))  # scripts that import each other by their plain names
+
+import harness  # noqa: E402
+
 CLI_PAGE = ROOT / "docs" / "cli.md"
 RUNS = ROOT / "reproductions" / "niid-bench" / "runs.csv"
+KEPT = ROOT / "benchmarks" / "results"
 _BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -166,8 +172,26 @@ def _compared(planned: Any, runs: list[dict[str, str]]) -> ComparedCell:
     return compare(planned.selected.names, (claim.value, claim.spread), values, lost, note)
 
 
+# Speed and memory
+
+
+def benchmarks(folder: Path = KEPT) -> str:
+    """Every kept table, under what it was measured on."""
+    parts = [_benchmark(json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
+    return "\n".join(parts) or "Nothing has been measured yet.\n"
+
+
+def _benchmark(kept: dict[str, Any]) -> str:
+    rows = [[harness.text(value) for value in row] for row in kept["rows"]]
+    circumstances = [f"{name} {value}" for name, value in kept["environment"].items() if value is not None]
+    notes = " ".join(kept["notes"])
+    measured = f"Measured {kept['date']}: {', '.join(circumstances)}."
+    return f"## {kept['title']}\n\n{table(kept['columns'], rows)}\n{notes}\n{measured}\n"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "algorithms": algorithms, "splits": splits, "datasets": datasets, "models": models, "reproduction": reproduction,
+    "benchmarks": benchmarks,
 }  # fmt: skip
 
 
@@ -184,8 +208,10 @@ def filled(text: str, blocks: dict[str, Callable[[], str]] = BLOCKS) -> str:
 
 
 def pages(root: Path = ROOT) -> list[Path]:
-    """README.md and what lies in docs/, as far as it is there."""
-    return [path for path in (root / "README.md", *sorted((root / "docs").glob("*.md"))) if path.exists()]
+    """README.md, what lies in docs/, and the pages of benchmarks and reproductions, as far as they are there."""
+    inner = (path for pattern in ("docs/*.md", "reproductions/*/README.md") for path in sorted(root.glob(pattern)))
+    found = (root / "README.md", *inner, root / "benchmarks" / "README.md")
+    return [path for path in found if path.exists()]
 
 
 def wanted(path: Path) -> str:

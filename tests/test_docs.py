@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -78,11 +79,30 @@ def test_filling_twice_changes_nothing() -> None:
     assert filled(once, blocks) == once
 
 
-@pytest.mark.parametrize("name", set(generated_docs.BLOCKS) - {"reproduction"})
+@pytest.mark.parametrize("name", set(generated_docs.BLOCKS) - {"reproduction", "benchmarks"})
 def test_every_block_is_a_table_of_equal_rows(name: str) -> None:
     lines = generated_docs.BLOCKS[name]().splitlines()
     assert len(lines) > 3
     assert len({line.replace(r"\|", "").count("|") for line in lines}) == 1
+
+
+# Speed and memory
+
+
+def test_a_kept_table_is_shown_with_what_it_was_measured_on(tmp_path: Path) -> None:
+    kept = {
+        "title": "Speed", "columns": ["who", "samples/s", "ratio"], "rows": [["a", 12345.6, 1.0], ["b", None, 2]],
+        "notes": ["Best of 7."], "date": "2026-01-02", "environment": {"cpu": "a fast one", "numba": None},
+    }  # fmt: skip
+    (tmp_path / "speed.json").write_text(json.dumps(kept))
+    shown = generated_docs.benchmarks(tmp_path)
+    assert shown.startswith("## Speed\n\n| who | samples/s | ratio |\n")
+    assert "| a | 12,346 | 1.000 |\n| b | - | 2 |" in shown
+    assert shown.endswith("Best of 7.\nMeasured 2026-01-02: cpu a fast one.\n")
+
+
+def test_no_benchmark_kept(tmp_path: Path) -> None:
+    assert generated_docs.benchmarks(tmp_path) == "Nothing has been measured yet.\n"
 
 
 # Claimed and measured
