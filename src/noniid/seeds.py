@@ -56,8 +56,9 @@ def torch_stream(seed: int, purpose: str, *keys: int) -> torch.Generator:
 class Published:
     """The two legacy streams that NIID-Bench's code draws from: numpy's RandomState and Python's `random`.
 
-    One object stands for the global state of a whole published run: the draws of the data division and those of
-    the partition must come from the same object, in that order, to equal the published index lists.
+    Python's gives labels(k) its labels and FCUBE its points; everything else comes from numpy's. One object stands
+    for the global state of a whole published run: the draws of the data division and those of the partition must
+    come from the same object, in that order, to equal the published index lists.
     """
 
     def __init__(self, seed: int):
@@ -77,4 +78,6 @@ class Published:
         return self._python.randint(0, high - 1)
 
     def random(self, size: Any, /) -> np.ndarray:
-        return self._numpy.random_sample(size)
+        """FCUBE's coordinates, one after the other."""
+        shape = np.atleast_1d(size)
+        return np.array([self._python.random() for _ in range(shape.prod())]).reshape(shape)

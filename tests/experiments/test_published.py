@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from noniid.algorithms import ALGORITHMS
 from noniid.algorithms.fednova import FedNova
@@ -95,14 +97,26 @@ def _held(experiment: Experiment) -> list[list[int]]:
 @pytest.mark.parametrize("seed", [0, 2])
 def test_published_draws_on_fcube_are_points_then_partition(seed: int) -> None:
     usual = _experiment("fcube", "iid", clients=4, draws="published", seed=seed)
-    legacy = np.random.RandomState(seed)
-    corners = legacy.random_sample((4, 1000, 3))
-    legacy.random_sample((1000, 3))  # the test points
+    python, legacy = random.Random(seed), np.random.RandomState(seed)
+    train, _, test, _ = published.fcube_points(python)
     expected = [part.tolist() for part in np.array_split(legacy.permutation(4000), 4)]
     assert _held(usual) == expected
     assert _held(usual) == expected  # a second time: drawn data must not come from a cache
-    x = np.abs(place(usual).dataset.train.x.numpy())  # type: ignore[union-attr]
-    np.testing.assert_array_equal(x, corners.reshape(-1, 3).astype(np.float32))
+    dataset = place(usual).dataset
+    np.testing.assert_array_equal(dataset.train.batch(torch.arange(4000)), np.float32(train))
+    np.testing.assert_array_equal(dataset.test.batch(torch.arange(1000)), np.float32(test))
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_published_labels_of_fcube_follow_its_points(seed: int) -> None:
+    """Both draw from Python's stream, so the order of division and partition shows."""
+    python, legacy = random.Random(seed), published.Legacy(seed)
+    _, y, _, _ = published.fcube_points(legacy.py)
+    published.fcube_points(python)
+    assert legacy.py.getstate() == python.getstate()
+    experiment = _experiment("fcube", "labels(1)", clients=4, draws="published", seed=seed)
+    expected = published.quantity_of_labels(np.array(y), 4, 2, 1, legacy)
+    assert _held(experiment) == [list(part) for part in expected]
 
 
 @pytest.mark.parametrize("seed", [0, 1])

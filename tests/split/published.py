@@ -87,3 +87,17 @@ def quantity_dirichlet(labels, N, beta, legacy, min_size=10):
         smallest = min(x * n for x in q)
     bounds = [0, *(int(c * n) for c in np.cumsum(q)[:-1]), n]
     return [order[bounds[j] : bounds[j + 1]] for j in range(N)]
+
+
+def fcube_points(py):
+    """(train points, labels, test points, labels): every coordinate from Python's stream, in the order written."""
+    train, train_y = [], []
+    for block in range(4):
+        for i in range(1000):
+            a, b, c = py.random(), py.random(), py.random()
+            b = -b if block >= 2 else b
+            c = -c if block % 2 == 1 else c
+            train.append([a, b, c] if i % 2 == 0 else [-a, -b, -c])
+            train_y.append(i % 2)
+    test = [[py.random() * 2 - 1 for _ in range(3)] for _ in range(1000)]
+    return train, train_y, test, [0 if point[0] > 0 else 1 for point in test]
