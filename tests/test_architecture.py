@@ -14,13 +14,14 @@ from tests import sizes
 SOURCE = sizes.SOURCE
 BASE = {"errors", "seeds", "spec", "rows", "optim"}
 PARTS = {"data", "split", "models", "algorithms"}
-ROOMS = BASE | PARTS | {"engine", "results", "experiments", "papers", "screens", "cli"}
+ROOMS = BASE | PARTS | {"engine", "laws", "results", "experiments", "papers", "screens", "cli"}
 
 # What a room may import, beside itself.
 ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     **dict.fromkeys(PARTS, BASE),
     "engine": PARTS | BASE,
+    "laws": {"engine"} | PARTS | BASE,
     "results": BASE,
     "experiments": {"engine", "results"} | PARTS | BASE,
     "papers": BASE,

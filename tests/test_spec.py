@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import types
 import typing
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from noniid import models, split
 from noniid.algorithms import ALGORITHMS
+from noniid.algorithms.wrappers import WRAPPERS
 from noniid.errors import BadInput
 from noniid.models import MODELS, Imported
 from noniid.optim import OPTIMISERS
@@ -82,6 +84,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "optimiser": OPTIMISERS,
     "placement": PLACEMENTS,
     "shift": SHIFTS,
+    "wrapper": WRAPPERS,
 }
 REGISTERED = [(registry, cls) for registry in REGISTRIES.values() for cls in registry.values()]
 
@@ -91,6 +94,8 @@ REGISTERED = [(registry, cls) for registry in REGISTRIES.values() for cls in reg
 def _values(hint: Any) -> st.SearchStrategy[Any]:
     if typing.get_origin(hint) is Literal:
         return st.sampled_from(typing.get_args(hint))
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return st.one_of([st.none() if part is type(None) else _values(part) for part in typing.get_args(hint)])
     return st.from_type(hint) if hint is not float else st.floats(allow_nan=False)
 
 

@@ -33,6 +33,7 @@ class OneSentence(click.Group):
 @click.version_option(noniid.__version__, prog_name="noniid")
 def main() -> None:
     """Federated learning when clients' data differ: split, train, measure, compare."""
+    sys.path.insert(0, "")  # as `python -m` does: my.module:thing is looked for here first
 
 
 def options(*added: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,16 +50,29 @@ setting_options = options(
                  help="Who holds what, as \"dirichlet(0.5) + noise(0.1)\". Repeatable.  [default: dirichlet(0.5)]"),
     click.option("--clients", type=int, help="How many clients.  [default: 10]"),
     click.option("--algorithm", "algorithms", multiple=True, metavar="ALGORITHM",
-                 help="fedavg, \"fedprox(0.01)\", scaffold, fednova or my.module:Class. Repeatable. [default: fedavg]"),
+                 help="As \"fedprox(0.01)\", scaffold or my.module:Class; see `noniid algorithms`. Repeatable.  "
+                      "[default: fedavg]"),
     click.option("--model", help="simple-cnn, mlp, two-nn, linear, or my.module:thing.  [default: the data set's]"),
 )  # fmt: skip
 training_options = options(
     click.option("--rounds", type=int, help="Rounds of communication.  [default: 50]"),
     click.option("--epochs", type=int, help="Local epochs a round.  [default: 10]"),
+    click.option("--steps", type=int, help="Local steps a round, the same for all, instead of epochs."),
     click.option("--batch", type=int, help="Samples in a local step.  [default: 64]"),
     click.option("--lr", type=float, help="Clients' learning rate.  [default: 0.01]"),
     click.option("--momentum", type=float, help="Clients' momentum, reset each round.  [default: 0.9]"),
     click.option("--weight-decay", type=float, help="Clients' weight decay.  [default: 0]"),
+    click.option("--optimiser", "optim", metavar="OPTIMISER",
+                 help="What clients step with: sgd, \"rmsprop(0.01)\", adam, \"sgd(nesterov=true)\".  [default: sgd]"),
+    click.option("--keep-optimiser", "keep_optim", is_flag=True, default=None,
+                 help="Clients keep their optimiser's state from round to round."),
+    click.option("--lr-decay", type=float, help="A round's learning rate over that of the last one.  [default: 1]"),
+    click.option("--drop-last", is_flag=True, default=None, help="Leave out an epoch's short last batch."),
+    click.option("--bn", type=click.Choice(["average", "keep-statistics-local", "local"]),
+                 help="BatchNorm: averaged, or its statistics or all of it stay with each client.  [default: average]"),
+    click.option("--wrap", metavar="WRAPPERS",
+                 help="What happens to updates on their way, as \"uniform + clip(1) + gaussian(0.5)\" or "
+                      "\"topk(0.1) + quantise(8)\"."),
     click.option("--participation", type=float, help="Share of the clients that train in a round.  [default: 1]"),
     click.option("--augment", type=click.Choice(["none", "crop-flip"]), help="For images.  [default: none]"),
     click.option("--seeds", default="1", show_default=True, help="How many seeds, or which: 3, or 0,2,5."),
@@ -202,6 +216,28 @@ def table(table: str, version: str, correct: bool, store: str, workers: int | No
         show_plan(wanted, Path(store), as_json)
     else:
         sys.exit(show_reproduced(wanted, Path(store), workers, as_json))
+
+
+@main.command()
+@json_option
+def algorithms(as_json: bool) -> None:
+    """All algorithms: their parameters, defaults and papers."""
+    from noniid.screens.algorithms import show_algorithms
+
+    show_algorithms(as_json)
+
+
+@main.command()
+@click.argument("algorithm")
+@json_option
+def check(algorithm: str, as_json: bool) -> None:
+    """Try an ALGORITHM, as my.module:MyAlgorithm, against the laws that all of ours obey.
+
+    The exit status is 1 if a law is broken.
+    """
+    from noniid.screens.algorithms import show_verdicts
+
+    sys.exit(show_verdicts(algorithm, as_json))
 
 
 @main.group()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +50,16 @@ class Layout:
             slots.append(Slot(name, start, start + tensor.numel(), tuple(tensor.shape)))
             start += tensor.numel()
         return cls(tuple(slots), sum(p.numel() for p in trainable.values()))
+
+    def norm_places(self, model: nn.Module, kept: Literal["average", "keep-statistics-local", "local"]) -> Tensor:
+        """Where BatchNorm's values lie in a row that do not leave their client: none, its statistics, or all."""
+        kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+        norms = {name for name, part in model.named_modules() if isinstance(part, kinds)}  # pyright: ignore[reportUnknownVariableType]
+        mine = [slot for slot in self.slots if slot.name.rpartition(".")[0] in norms]
+        if kept == "keep-statistics-local":
+            mine = [slot for slot in mine if slot.start >= self.num_trainable]
+        places = [torch.arange(slot.start, slot.stop) for slot in mine]
+        return torch.cat(places) if places and kept != "average" else torch.empty(0, dtype=torch.int64)
 
     def named(self, row: Tensor) -> Iterator[tuple[str, Tensor]]:
         """Views of one row `[P]`, by name."""

@@ -1,118 +1,81 @@
-"""Two rounds by hand: each algorithm on a linear softmax model, in plain arithmetic.
-
-Three clients hold 2, 4 and 6 samples; within a client all samples are equal, so that the order of its batches
-of 2 does not matter and every step's gradient can be written down. Nothing here is taken from the algorithms.
-"""
+"""Four rounds by hand: each algorithm on a model of a few numbers, in plain arithmetic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from itertools import combinations, islice
 
 import numpy as np
 import pytest
-import torch
+from torch import Tensor, nn
 
 from noniid.algorithms import ALGORITHMS
-from noniid.data import Dataset, Samples
-from noniid.engine import Task, Work
 from noniid.models import fresh, parse
-from noniid.optim import SGD
-from noniid.split import Split
-from tests.contract import problems
+from tests.contract import golden_features, golden_linear, golden_travels, problems
+from tests.contract.golden import ROUNDS, D, Golden, K, Row, after, task
 
-X = np.array([[1.0, 0.5], [-0.5, 1.0], [0.25, -1.0]])  # client i's one sample
-Y = np.array([0, 1, 2])
-SIZES = [2, 4, 6]
-STEPS = [1, 2, 3]  # of one epoch, in batches of 2
-LR, RHO = 0.2, 0.9
-K, D = 3, 2
+LINEAR = golden_linear.GOLDEN | golden_travels.GOLDEN
+# The linear model's features are its inputs, so algorithms that compare features have a model of their own.
+TWO_LAYERS = golden_features.GOLDEN
 
-Row = np.ndarray  # the weights [K, D], row after row, then the biases [K]
-START = np.concatenate([np.linspace(-0.3, 0.4, K * D), [0.1, 0.0, -0.2]])
-
-
-def _gradient(w: Row, i: int) -> Row:
-    """Of -log softmax(W x + b)_y at client i's sample: (softmax - onehot) x^T and softmax - onehot."""
-    logits = w[: K * D].reshape(K, D) @ X[i] + w[K * D :]
-    p = np.exp(logits) / np.exp(logits).sum()
-    p[Y[i]] -= 1
-    return np.concatenate([np.outer(p, X[i]).ravel(), p])
-
-
-def _trained(w: Row, i: int, corrected: Callable[[Row, Row], Row]) -> Row:
-    """Client i's model after its steps of SGD with momentum along `corrected(gradient, model)`."""
-    model, buffer = w.copy(), np.zeros_like(w)
-    for _ in range(STEPS[i]):
-        buffer = RHO * buffer + corrected(_gradient(model, i), model)
-        model = model - LR * buffer
-    return model
-
-
-def fedavg(w: Row, rounds: int) -> Row:
-    for _ in range(rounds):
-        ends = [_trained(w, i, lambda g, model: g) for i in range(3)]
-        w = (2 * ends[0] + 4 * ends[1] + 6 * ends[2]) / 12
-    return w
-
-
-def fedprox(w: Row, rounds: int) -> Row:
-    for _ in range(rounds):
-        ends = [_trained(w, i, lambda g, model, start=w: g + 0.5 * (model - start)) for i in range(3)]
-        w = (2 * ends[0] + 4 * ends[1] + 6 * ends[2]) / 12
-    return w
-
-
-def scaffold(w: Row, rounds: int) -> Row:
-    """Option (ii). One unit gradient in 1, 2, 3 steps with momentum .9 moves 1, 2.9, 5.61 in units of lr."""
-    counts = [1.0, 1 + 1.9, 1 + 1.9 + 2.71]
-    c, variates = np.zeros_like(w), [np.zeros_like(w) for _ in range(3)]
-    for _ in range(rounds):
-        ends = [_trained(w, i, lambda g, model, own=variates[i], c=c: g - own + c) for i in range(3)]
-        fresh_ones = [variates[i] - c + (w - ends[i]) / (counts[i] * LR) for i in range(3)]
-        c = c + sum(fresh_ones[i] - variates[i] for i in range(3)) / 3
-        variates = fresh_ones
-        w = (2 * ends[0] + 4 * ends[1] + 6 * ends[2]) / 12
-    return w
-
-
-def fednova(w: Row, rounds: int) -> Row:
-    a, p = [1.0, 2.9, 5.61], [2 / 12, 4 / 12, 6 / 12]
-    effective = sum(p[i] * a[i] for i in range(3))
-    for _ in range(rounds):
-        directions = [(w - _trained(w, i, lambda g, model: g)) / a[i] for i in range(3)]
-        w = w - effective * sum(p[i] * directions[i] for i in range(3))
-    return w
-
-
-def _task() -> Task:
-    owner = np.repeat(np.arange(3), SIZES)
-    x = torch.from_numpy(X[owner].astype(np.float32))
-    samples = Samples(x, torch.from_numpy(Y[owner]))
-    ends = np.cumsum(SIZES)
-    split = Split(tuple(np.split(np.arange(12), ends[:-1])))
-    data = Dataset("three points", samples, samples, K, "none")
-    return Task(data, split, fresh(parse("linear"), (D,), K, 0), Work(1, 2, SGD(LR, RHO)), seed=0)
-
-
-GOLDEN = {"fedavg": fedavg, "fedprox(0.5)": fedprox, "scaffold": scaffold, "fednova": fednova}
+# On these clients such an algorithm's model takes the way of another's.
+SAME = {
+    "fedbn": "fedavg",  # there is no BatchNorm
+    "radfed_is(2, gamma=0.9)": "radfed(2)",  # everyone is drawn; what differs are the scores
+    "radfed_is(2, gamma=none)": "radfed(2)",
+}
+DISTINCT = {text: golden for text, golden in LINEAR.items() if text not in SAME}
 
 
 @pytest.mark.parametrize("engine", ["threads", "reference"])
-@pytest.mark.parametrize("text", GOLDEN)
-def test_two_rounds_are_what_arithmetic_says(text: str, engine: str) -> None:
-    task, algorithm = _task(), ALGORITHMS.parse(text)
-    state = algorithm.init(torch.from_numpy(START.astype(np.float32)), problems.federation(task))
-    done = problems.run(algorithm, task, rounds=2, engine=engine, state=state)
-    for after in done:
-        expected = GOLDEN[text](START, after.round)
-        np.testing.assert_allclose(after.state.w.numpy(), expected, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("text", LINEAR)
+def test_rounds_are_what_arithmetic_says(text: str, engine: str) -> None:
+    _check(text, LINEAR[text], fresh(parse("linear"), (D,), K, 0), golden_linear.START, engine)
 
 
-def test_the_golden_trajectories_are_all_different() -> None:
-    finals = [golden(START, 2) for golden in GOLDEN.values()]
-    gaps = [np.abs(a - b).max() for i, a in enumerate(finals) for b in finals[:i]]
-    assert min(gaps) > 1e-3
+@pytest.mark.parametrize("engine", ["threads", "reference"])
+@pytest.mark.parametrize("text", TWO_LAYERS)
+def test_rounds_with_features_are_what_arithmetic_says(text: str, engine: str) -> None:
+    _check(text, TWO_LAYERS[text], golden_features.TwoLayers(), golden_features.START, engine)
+
+
+def _check(text: str, golden: Golden, module: nn.Module, start: Row, engine: str) -> None:
+    algorithm = ALGORITHMS.parse(text)
+    done = problems.run(algorithm, task(module, start, algorithm), rounds=ROUNDS, engine=engine)
+    assert [each.round for each in done] == list(range(1, ROUNDS + 1))
+    for state, known in zip([each.state for each in done], golden(start), strict=False):
+        _close(state.w, known.w)
+        _close(algorithm.evaluated(state), known.w if known.tested is None else known.tested)
+        for name, rows in known.memory.items():
+            _close(state.memory[name], np.stack(rows))
+
+
+def _close(tensor: Tensor, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(tensor.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("goldens", "start"), [(DISTINCT, golden_linear.START), (TWO_LAYERS, golden_features.START)], ids=["linear", "two"]
+)
+def test_the_golden_trajectories_are_all_different(goldens: dict[str, Golden], start: Row) -> None:
+    finals = {text: after(golden, start).w for text, golden in goldens.items()}
+    gaps = {pair: np.abs(finals[pair[0]] - finals[pair[1]]).max() for pair in combinations(finals, 2)}
+    assert min(gaps.values()) > 1e-3, min(gaps, key=gaps.__getitem__)
+
+
+def test_those_that_coincide_do_so_in_the_model_only() -> None:
+    for text, other in SAME.items():
+        a, b = (after(LINEAR[each], golden_linear.START) for each in (text, other))
+        np.testing.assert_array_equal(a.w, b.w)
+    scores = [after(LINEAR[text], golden_linear.START).memory["score"] for text in SAME if "radfed_is" in text]
+    assert np.abs(scores[0] - scores[1]).max() > 1e-3
+
+
+def test_the_draws_tell_a_way_from_its_reverse_and_an_old_model_from_a_new_one() -> None:
+    assert golden_travels.order(2) in ([1, 2, 0], [2, 0, 1])  # from client to client in a circle
+    first, second = islice(golden_travels.arrivals(2), 2)
+    ages = [old for _, old in first + second]
+    assert {0, 1, 2} <= set(ages) and len({client for client, _ in first}) < 3
 
 
 def test_every_algorithm_has_a_golden_trajectory() -> None:
-    assert {type(ALGORITHMS.parse(text)) for text in GOLDEN} == set(ALGORITHMS.values())
+    assert {type(ALGORITHMS.parse(text)) for text in [*LINEAR, *TWO_LAYERS]} == set(ALGORITHMS.values())

@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from noniid.algorithms import ALGORITHMS
+from noniid.algorithms.wrappers import Stack
 from noniid.engine import Round
 from noniid.experiments import runner as runner_module
 from noniid.experiments.experiment import Experiment
@@ -325,6 +326,12 @@ OTHERS: dict[str, Any] = {
     "seed": 1,
     "engine": "reference",
     "device": "cuda",
+    "steps": 7,
+    "drop_last": True,
+    "keep_optim": True,
+    "lr_decay": 0.9,
+    "bn": "local",
+    "wrap": Stack.parse("topk(0.1)"),
 }
 PLAIN = Experiment("adult", parse("dirichlet(0.5)"))
 
@@ -349,6 +356,14 @@ def test_every_field_reads_back() -> None:
     experiment = replace(PLAIN, **OTHERS)
     assert Experiment.from_record(json.loads(json.dumps(experiment.record()))) == experiment
     assert set(OTHERS) == {field.name for field in dataclasses.fields(Experiment)}
+
+
+def test_later_fields_leave_older_keys_as_they_were() -> None:
+    """Runs that were stored before a field existed are found again while it stands at its default."""
+    later = {"steps", "drop_last", "keep_optim", "lr_decay", "bn", "wrap"}
+    assert set(replace(PLAIN, **OTHERS).record()) - set(PLAIN.record()) == later
+    assert Experiment("fmnist", parse("dirichlet(0.5)")).key == "856b82aff2b0"
+    assert Experiment.from_record(PLAIN.record()) == PLAIN
 
 
 def test_a_key_is_twelve_hexadecimal_digits() -> None:

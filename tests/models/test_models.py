@@ -19,6 +19,11 @@ SIZES = [
     ("simple-cnn", (1, 28, 28), 10, 44_426, 84),
     ("simple-cnn", (3, 32, 32), 10, 62_006, 84),
     ("simple-cnn", (1, 16, 16), 4, 15_116, 84),
+    ("simple-cnn(fc1)", (1, 28, 28), 10, 44_426, 120),
+    ("simple-cnn(conv)", (3, 32, 32), 10, 62_006, 400),
+    ("lstm", (1, 8, 8), 10, 4 * 64 * (8 + 64 + 2) + 65 * 10, 64),
+    ("lstm(16, layers=2)", (3, 6, 5), 4, 4 * 16 * (15 + 16 + 2) + 4 * 16 * (16 + 16 + 2) + 17 * 4, 16),
+    ("lstm(8)", (20,), 2, 4 * 8 * (1 + 8 + 2) + 9 * 2, 8),
     ("mlp", (123,), 2, 4_650, 8),
     ("mlp", (47_236,), 2, 1_512_266, 8),
     ("mlp", (54,), 2, 2_442, 8),
@@ -38,6 +43,15 @@ def test_parameters_and_outputs(
     assert Layout.of(net).num_trainable == Layout.of(net).size == parameters
     logits, seen = net(torch.rand(5, *shape))
     assert (logits.shape, seen.shape) == ((5, classes), (5, features))
+
+
+def test_an_lstm_reads_an_image_row_by_row() -> None:
+    """Its features depend on the order of the rows, and the first rows alone give the state on the way."""
+    net = fresh(models.parse("lstm(8)"), (2, 5, 3), 4, seed=0)
+    x = torch.rand(6, 2, 5, 3)
+    assert not torch.allclose(net(x)[1], net(x.flip(2))[1])
+    steps = torch.stack([torch.cat([x[:, 0, row], x[:, 1, row]], 1) for row in range(5)], 1)
+    torch.testing.assert_close(net(x)[1], net.lstm(steps)[0][:, -1])  # type: ignore[operator]
 
 
 def test_every_registered_model_is_measured_above() -> None:
@@ -61,8 +75,10 @@ def test_same_seed_same_weights_and_global_randomness_untouched(
     assert not torch.equal(first, drawn(8))
 
 
-def test_features_are_what_the_last_layer_sees() -> None:
+def test_features_are_what_the_last_layer_sees_unless_another_layers_are_asked_for() -> None:
     for text, shape, classes, *_ in SMALL:
+        if text in ("simple-cnn(fc1)", "simple-cnn(conv)"):
+            continue
         net = fresh(models.parse(text), shape, classes, 0)
         logits, seen = net(torch.rand(3, *shape))
         last = [part for part in net.modules() if isinstance(part, nn.Linear)][-1]

@@ -135,7 +135,7 @@ def test_rounds_come_back_in_order_and_the_last_writing_counts(store: Store) -> 
     store.add_round(KEY, {"round": 2, **ROUND, "accuracy": None})
     rows = store.rounds(KEY)
     assert [row["round"] for row in rows] == [1, 2, 3]
-    assert rows[0] == {"round": 1, **ROUND}
+    assert {name: rows[0][name] for name in ("round", *ROUND)} == {"round": 1, **ROUND}
     assert rows[1]["accuracy"] is None
     assert store.rounds("other") == []
 
@@ -212,6 +212,17 @@ def test_a_model_file_of_another_maker_is_refused(store: Store) -> None:
 
 
 # Places that are no store
+
+
+def test_a_store_of_an_older_format_is_brought_up_to_this_one(store: Store) -> None:
+    store.begin(KEY, {}, {})
+    store.add_round(KEY, {"round": 1, **ROUND})
+    _sql(store, "ALTER TABLE rounds DROP COLUMN worst_decile_accuracy")
+    _sql(store, "PRAGMA user_version=1")
+    again = Store(store.folder)
+    assert again.rounds(KEY)[0]["accuracy"] == ROUND["accuracy"]
+    again.add_round(KEY, {"round": 2, **ROUND, "worst_decile_accuracy": 0.5})
+    assert [row["worst_decile_accuracy"] for row in again.rounds(KEY)] == [None, 0.5]
 
 
 @pytest.mark.parametrize("version", [STORE_VERSION + 1, 99])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noniid.algorithms.adaptive import FedAdagrad, FedAdam, FedYogi
 from noniid.algorithms.base import (
     Algorithm,
     Ask,
@@ -12,12 +13,22 @@ from noniid.algorithms.base import (
     Paper,
     Pick,
     State,
+    Tensors,
     Update,
     Wave,
 )
+from noniid.algorithms.bounds import Alone, Centralised
+from noniid.algorithms.fedasync import FedAsync
 from noniid.algorithms.fedavg import FedAvg
+from noniid.algorithms.fedavgm import FedAvgM
+from noniid.algorithms.fedbn import FedBN
+from noniid.algorithms.feddyn import FedDyn
 from noniid.algorithms.fednova import FedNova
 from noniid.algorithms.fedprox import FedProx
+from noniid.algorithms.moon import Moon
+from noniid.algorithms.qfedavg import QFedAvg
+from noniid.algorithms.radfed import RADFed, RADFedA, RADFedIS, RADFedM, RADFedP
+from noniid.algorithms.rfedavg import RFedAvg, RFedAvgPlus
 from noniid.algorithms.scaffold import Scaffold
 from noniid.spec import Registry
 
@@ -28,6 +39,24 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         "fedprox": FedProx,
         "scaffold": Scaffold,
         "fednova": FedNova,
+        "fedavgm": FedAvgM,
+        "fedadagrad": FedAdagrad,
+        "fedadam": FedAdam,
+        "fedyogi": FedYogi,
+        "fedasync": FedAsync,
+        "radfed": RADFed,
+        "radfed_p": RADFedP,
+        "radfed_m": RADFedM,
+        "radfed_a": RADFedA,
+        "radfed_is": RADFedIS,
+        "rfedavg": RFedAvg,
+        "rfedavg_plus": RFedAvgPlus,
+        "qfedavg": QFedAvg,
+        "feddyn": FedDyn,
+        "moon": Moon,
+        "fedbn": FedBN,
+        "local": Alone,
+        "centralised": Centralised,
     },
 )
 
@@ -42,6 +71,7 @@ __all__ = [
     "Paper",
     "Pick",
     "State",
+    "Tensors",
     "Update",
     "Wave",
 ]

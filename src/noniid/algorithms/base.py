@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from noniid.optim import SGD
-from noniid.rows import weighted_mean
+from noniid.errors import BadInput
+from noniid.optim import Optimiser
 
 Tensors = Mapping[str, Tensor]
+OPTIM = "optim."  # what an optimiser keeps of a client is carried under this and its own name
 
 
 class Paper(NamedTuple):
@@ -34,12 +35,34 @@ class Paper(NamedTuple):
     url: str
 
 
+class Ask(Protocol):
+    """Further passes over clients' training data, in evaluation mode; `w` is `[P]` or `[C, P]`."""
+
+    def loss(self, w: Tensor, /) -> Tensor: ...  # [C]
+    def grad(self, w: Tensor, /) -> Tensor: ...  # [C, P]
+    def features(self, w: Tensor, /) -> Tensor: ...  # [C, F], means over the client's data
+    def batch_features(self, w: Tensor, /) -> Tensor: ...  # [C, F], means over one random batch
+    def squared_grad_norm(self, w: Tensor, /) -> Tensor: ...  # [C], mean over the client's batches
+
+
+def nobody_to_ask(ids: Tensor) -> Ask:
+    raise RuntimeError("no engine is running: there are no clients to ask")
+
+
 class Federation(NamedTuple):
     """What never changes during a run."""
 
     num_clients: int
     cohort: int  # clients that train in a round
     random_model: Callable[[], Tensor]  # another random initialisation of the model, [P]
+    num_features: int | None = None  # F; None from a model that gives only logits
+    ask: Callable[[Tensor], Ask] = nobody_to_ask  # questions to the clients of these ids
+
+    def need_features(self, who: str) -> int:
+        """F, for an algorithm that compares features."""
+        if self.num_features is None:
+            raise BadInput(f"{who} compares features, and the model gives only logits: return (logits, features).")
+        return self.num_features
 
 
 @dataclass(frozen=True)
@@ -53,10 +76,12 @@ class State:
 
 
 class Pick(NamedTuple):
-    """Who trains in a round, and from how old a model."""
+    """Who trains next, and from how old a model."""
 
     ids: Tensor  # [C]
     staleness: Tensor  # [C]
+    clock: Tensor | None = None  # [C] what tells one visit to a client from its others; None: the round's number
+    last: bool = True  # whether the round ends with this wave
 
 
 class Output(NamedTuple):
@@ -76,19 +101,13 @@ class Batch(NamedTuple):
     y: Tensor  # [B]
 
 
-class Ask(Protocol):
-    """Further passes over the clients' training data, in evaluation mode; `w` is `[P]` or `[C, P]`."""
-
-    def loss(self, w: Tensor, /) -> Tensor: ...  # [C]
-    def grad(self, w: Tensor, /) -> Tensor: ...  # [C, P]
-    def features(self, w: Tensor, /) -> Tensor: ...  # [C, F]
-
-
 class Wave(NamedTuple):
     """Clients that train together."""
 
     ids: Tensor  # [C]
+    clock: Tensor  # [C] the visit: part of the key of every random draw of the client's training
     sizes: Tensor  # [C] training samples
+    weights: Tensor  # [C] shares in the server's mean: sizes, if nothing else was asked for; they sum to 1
     steps: Tensor  # [C] local steps
     staleness: Tensor  # [C]
     start: Tensor  # [C, P] where each begins
@@ -96,9 +115,33 @@ class Wave(NamedTuple):
     loss: Tensor  # [C] mean training loss of the local steps
     shared: Tensors  # what the server broadcast
     memory: Tensors  # [C, ...] what each of these clients remembers
-    optim: SGD
+    carried: Tensors  # [C, ...] what these clients keep beside the algorithm's memory, such as optimiser state
+    optim: Optimiser
     rng: np.random.Generator
     ask: Ask
+    num_trainable: int  # T: the first values of a row; what follows are statistics of the forward pass
+    batch_size: int
+
+    def mean(self) -> Tensor:
+        """The clients' models, weighted: [P]."""
+        return self.weights @ self.end
+
+    def movement(self) -> Tensor:
+        """How far the clients moved, weighted: [P]. A plain average is one step along it."""
+        return self.weights @ (self.end - self.start)
+
+    def effective_steps(self) -> Tensor:
+        """How many plain steps each client's steps weigh, momentum counted in: [C]."""
+        if any(name.startswith(OPTIM) for name in self.carried):
+            raise BadInput(
+                "optimisers keep their state from round to round, so nobody knows how much a gradient counts in the "
+                "end, and this algorithm divides by it: let them start anew, or use its variant that counts steps."
+            )
+        return self.optim.effective_steps(self.steps)
+
+    def with_mean_statistics(self, w: Tensor) -> Tensor:
+        """A server's model with the clients' mean statistics: no rule may extrapolate a variance."""
+        return torch.cat([w[: self.num_trainable], self.mean()[self.num_trainable :]])
 
 
 class Local(NamedTuple):
@@ -108,7 +151,7 @@ class Local(NamedTuple):
     start: Tensor
     shared: Tensors
     memory: Tensors
-    optim: SGD
+    optim: Optimiser
     forward: Callable[[Tensor, Tensor], Output]  # forward(row, x), for methods that compare models
 
 
@@ -127,6 +170,12 @@ class Algorithm:
     paper: ClassVar[Paper]
     down: ClassVar[tuple[str, ...]] = ()  # entries of `server` that are sent to clients beside the model
     up: ClassVar[tuple[str, ...]] = ()  # entries of `memory` that clients send back beside the model
+    ordered: ClassVar[bool] = False  # the clients of a wave are taken one after the other
+    pooled: ClassVar[bool] = False  # one client holds all data: no federation
+    only_mean: ClassVar[bool] = False  # all that is kept of a wave comes from its mean: noise in it hides the clients
+    bn: ClassVar[Literal["average", "keep-statistics-local", "local"] | None] = (
+        None  # where BatchNorm stays; None: as asked
+    )
 
     def init(self, w: Tensor, federation: Federation) -> State:
         """The state before the first round. A memory row equal for all clients is best given by `expand`."""
@@ -155,8 +204,18 @@ class Algorithm:
         return w
 
     def update(self, state: State, wave: Wave) -> Update:
-        """The mean of the clients' models, weighted by their samples."""
-        return Update(weighted_mean(wave.end, wave.sizes))
+        """The weighted mean of the clients' models."""
+        return Update(wave.mean())
+
+    def evaluated(self, state: State) -> Tensor:
+        """What is tested: one model `[P]`, or one for each client `[N, P]`."""
+        return state.w
+
+    def traffic(self, state: State) -> tuple[int, int]:
+        """Numbers sent to a client and back from it, in a round it takes part in: the model and what goes with it."""
+        down = sum(state.server[name].numel() for name in self.down)
+        up = sum(state.memory[name][0].numel() for name in self.up)
+        return state.w.numel() + down, state.w.numel() + up
 
 
 def no_forward(row: Tensor, x: Tensor) -> Any:

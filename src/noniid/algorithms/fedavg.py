@@ -12,6 +12,7 @@ from noniid.algorithms.base import Algorithm, Paper
 class FedAvg(Algorithm):
     """w <- sum_i (n_i / n) w_i."""
 
+    only_mean: ClassVar[bool] = True
     paper: ClassVar[Paper] = Paper(
         "Communication-Efficient Learning of Deep Networks from Decentralized Data",
         "McMahan, Moore, Ramage, Hampson, Aguera y Arcas",

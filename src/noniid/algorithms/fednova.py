@@ -29,10 +29,9 @@ class FedNova(Algorithm):
 
     def update(self, state: State, wave: Wave) -> Update:
         a = self._a(wave)
-        counts = wave.sizes if self.weights == "samples" else wave.steps  # steps = epochs x batches
-        p = (counts / counts.sum()).to(a)
-        return Update(state.w - (p @ a) * ((p / a) @ (wave.start - wave.end)))
+        p = wave.weights if self.weights == "samples" else (wave.steps / wave.steps.sum()).to(a)
+        return Update(wave.with_mean_statistics(state.w - (p @ a) * ((p / a) @ (wave.start - wave.end))))
 
     def _a(self, wave: Wave) -> Tensor:
-        steps = wave.optim.effective_steps(wave.steps) if self.steps == "effective" else wave.steps
+        steps = wave.effective_steps() if self.steps == "effective" else wave.steps
         return steps.to(wave.end)

@@ -17,6 +17,7 @@ class FedProx(Algorithm):
 
     mu: float = 0.01
 
+    only_mean: ClassVar[bool] = True
     paper: ClassVar[Paper] = Paper(
         "Federated Optimization in Heterogeneous Networks",
         "Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith",

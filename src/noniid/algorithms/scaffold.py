@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from noniid.algorithms.base import Algorithm, Federation, Local, Paper, State, Update, Wave
-from noniid.rows import column, weighted_mean
+from noniid.rows import column
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Scaffold(Algorithm):
         c_i_new = wave.ask.grad(wave.start) if self.option == "i" else c_i - c + self._mean_step(wave)
         clients = state.memory["c"].shape[0] if self.share == "all" else len(wave.ids)
         c_new = c + (c_i_new - c_i).sum(0) / clients
-        return Update(weighted_mean(wave.end, wave.sizes), server={"c": c_new}, memory={"c": c_i_new})
+        return Update(wave.mean(), server={"c": c_new}, memory={"c": c_i_new})
 
     def _mean_step(self, wave: Wave) -> Tensor:
         """(w^t - w_i) / (K lr): the mean of the gradients stepped along.
@@ -64,6 +64,6 @@ class Scaffold(Algorithm):
         steps; without it K is the paper's. A correction made outside the momentum buffer must be divided by the
         plain count, because it is applied once per step.
         """
-        steps = wave.optim.effective_steps(wave.steps) if self.correct == "gradient" else wave.steps
+        steps = wave.effective_steps() if self.correct == "gradient" else wave.steps
         rate = wave.optim.lr or 1.0  # at rate 0 nothing moved, and 0 / 1 says so
         return (wave.start - wave.end) / column(steps * rate, wave.end)

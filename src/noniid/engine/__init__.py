@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noniid.engine.base import Engine
+from noniid.engine.carry import Carry
 from noniid.engine.evaluate import Evaluation, evaluate
 from noniid.engine.reference import Reference
 from noniid.engine.replica import Stopped
 from noniid.engine.simulate import Diverged, Round, Schedule, begin, cohort_size, simulate
-from noniid.engine.task import Augment, Task, Work
+from noniid.engine.task import Augment, BatchNorm, Task, Work
 from noniid.engine.threads import Threads
 from noniid.errors import unknown
 
@@ -26,6 +27,8 @@ def start_engine(name: str, task: Task, workers: int | None = None) -> Engine:
 __all__ = [
     "ENGINES",
     "Augment",
+    "BatchNorm",
+    "Carry",
     "Diverged",
     "Engine",
     "Evaluation",

@@ -1,6 +1,7 @@
-"""The global model on the test set, by class, and what that means for each client.
+"""The global model on the test set, or a model for each client; by class, and what that means for each client.
 
-Shapes: V views of the test set (1, or N when clients' shifts apply to it too), K classes, N clients.
+Shapes: V views (N where the clients' shifts apply to the test set too, or where each has a model of its own; else
+1), K classes, N clients, P values of a model.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ class Evaluation:
 
 
 def evaluate(engine: Engine, w: Tensor) -> Evaluation:
-    """Top-1 accuracy and mean cross-entropy of the model `w`, in evaluation mode."""
+    """Top-1 accuracy and mean cross-entropy of the model `[P]`, or of a model for each client `[N, P]`."""
     task = engine.task
     test, num_classes = task.dataset.test, task.dataset.num_classes
     shifts = [shift for shift in task.split.shifts if shift.on_test]
-    views = task.num_clients if shifts else 1
+    views = len(w) if w.dim() == 2 else task.split.views if shifts else 1
+    models = w.expand(views, -1)
     jobs = [(view, index) for view in range(views) for index in torch.arange(len(test)).split(CHUNK)]
 
     @torch.no_grad()
@@ -57,8 +59,8 @@ def evaluate(engine: Engine, w: Tensor) -> Evaluation:
         x, y = test.batch(index), test.y[index]
         noise = seeds.torch_stream(task.seed, "test inputs", view, int(index[0]))
         for shift in shifts:
-            x = shift.apply(x, view, task.num_clients, noise)
-        replica.row.copy_(w)
+            x = shift.apply(x, view, task.split.views, noise)
+        replica.row.copy_(models[view])
         logits = Output.of(replica.model.eval()(x.to(task.device))).logits.cpu()
         hits = torch.bincount(y[logits.argmax(1) == y], minlength=num_classes)
         return hits, torch.bincount(y, minlength=num_classes), F.cross_entropy(logits, y, reduction="sum")

@@ -26,12 +26,12 @@ class Turns:
         self._lock = threading.Lock() if draws(task) else None
 
     @contextlib.contextmanager
-    def of(self, client: int, round: int) -> Iterator[None]:
+    def of(self, client: int, clock: int) -> Iterator[None]:
         if self._lock is None:
             yield
             return
         with self._lock, torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seeds.integer(self._seed, "model's own draws", round, client))
+            torch.manual_seed(seeds.integer(self._seed, "model's own draws", clock, client))
             yield
 
 

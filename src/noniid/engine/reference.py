@@ -17,8 +17,9 @@ from torch import Tensor
 from noniid.algorithms import Algorithm, Ask, Local, Output, Wave
 from noniid.engine.ask import Questions
 from noniid.engine.randomness import Turns
-from noniid.engine.replica import Replica, Stopped
+from noniid.engine.replica import Replica, Stopped, carried_state, with_carried_states
 from noniid.engine.task import Task
+from noniid.engine.torch_optim import Stepper
 from noniid.models import plain_operations
 from noniid.rows import Layout
 
@@ -38,26 +39,25 @@ class Reference:
         self._model = copy.deepcopy(task.model).to(task.device)
         self._replica = Replica(task.model, self.layout, task.device)
 
-    def train(self, algorithm: Algorithm, wave: Wave, round: int) -> Wave:
-        trained: list[tuple[Tensor, Tensor]] = []
+    def train(self, algorithm: Algorithm, wave: Wave) -> Wave:
+        trained: list[tuple[Tensor, Tensor, dict[str, Tensor]]] = []
         for i, client in enumerate(wave.ids.tolist()):
-            with self._turns.of(client, round), plain_operations():
-                trained.append(self._train_one(algorithm, wave, i, round))
-        end, loss = zip(*trained, strict=True)
-        return wave._replace(end=torch.stack(end), loss=torch.stack(loss))
+            with self._turns.of(client, int(wave.clock[i])), plain_operations():
+                trained.append(self._train_one(algorithm, wave, i))
+        end, loss, states = zip(*trained, strict=True)
+        return with_carried_states(wave._replace(end=torch.stack(end), loss=torch.stack(loss)), states)
 
-    def _train_one(self, algorithm: Algorithm, wave: Wave, i: int, round: int) -> tuple[Tensor, Tensor]:
+    def _train_one(self, algorithm: Algorithm, wave: Wave, i: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         trainable = self.layout.num_trainable
         row = wave.start[i].clone()
         weights = torch.nn.Parameter(row[:trainable].clone())
-        optim = wave.optim
-        stepper = torch.optim.SGD([weights], optim.lr, optim.momentum, weight_decay=optim.weight_decay)
+        stepper = Stepper(wave.optim, weights, carried_state(wave, i))
         memory = {name: rows[i] for name, rows in wave.memory.items()}
         losses: list[Tensor] = []
-        for batch in self.task.batches(int(wave.ids[i]), round):
+        for batch in self.task.batches(int(wave.ids[i]), int(wave.clock[i])):
             if self.stop.is_set():
                 raise Stopped
-            local = Local(row, wave.start[i], wave.shared, memory, optim, self._forward)
+            local = Local(row, wave.start[i], wave.shared, memory, wave.optim, self._forward)
             values = {name: view.clone() for name, view in self.layout.named(row)}
             learned = [values[slot.name].requires_grad_() for slot in self._learned()]
             self._model.train()
@@ -66,16 +66,15 @@ class Reference:
             gradients = torch.autograd.grad(loss, learned, allow_unused=True, materialize_grads=True)
             g = torch.zeros_like(row)
             g[:trainable] = torch.cat([gradient.flatten() for gradient in gradients])
-            weights.grad = algorithm.grad(g, local)[:trainable].detach().clone()
-            stepper.step()
+            stepper.step(algorithm.grad(g, local)[:trainable].detach().clone())
             moved = torch.cat([weights.detach(), *self._rest(values)])
             weights.data = algorithm.after(moved, local._replace(w=moved))[:trainable].detach().clone()
             row = torch.cat([weights.detach(), moved[trainable:]])
             losses.append(loss.detach())
-        return row, torch.stack(losses).mean()
+        return row, torch.stack(losses).mean(), stepper.state()
 
-    def ask(self, ids: Tensor) -> Ask:
-        return Questions(self, ids)
+    def ask(self, ids: Tensor, clock: int = 0) -> Ask:
+        return Questions(self, ids, clock)
 
     def map(self, function: Callable[[Replica, T], Any], items: Sequence[T]) -> Iterable[Any]:
         return [function(self._replica, item) for item in items]
@@ -83,7 +82,9 @@ class Reference:
     def close(self) -> None:
         pass
 
+    @torch.no_grad()
     def _forward(self, row: Tensor, x: Tensor) -> Output:
+        self._model.eval()
         return Output.of(torch.func.functional_call(self._model, dict(self.layout.named(row)), (x,)))
 
     def _learned(self):

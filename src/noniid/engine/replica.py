@@ -6,12 +6,13 @@ Shapes: P values of a model, T of them trainable (they come first).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from noniid.algorithms import Algorithm, Batch, Local, Output, Wave
+from noniid.algorithms.base import OPTIM
 from noniid.engine.task import Task
 from noniid.rows import Layout
 
@@ -34,14 +35,22 @@ class Replica:
         self.grad = torch.zeros(layout.size, device=device)
         layout.bind(self.model, self.row, self.grad)
 
+    @torch.no_grad()
     def forward(self, row: Tensor, x: Tensor) -> Output:
-        """What the model with these values says of `x`, for algorithms that compare models."""
-        return Output.of(torch.func.functional_call(self.model, dict(self.layout.named(row)), (x,)))
+        """What the model with these values says of `x` in evaluation mode, for algorithms that compare models."""
+        training = self.model.training
+        self.model.eval()
+        out = Output.of(torch.func.functional_call(self.model, dict(self.layout.named(row)), (x,)))
+        self.model.train(training)
+        return out
 
     def train(
-        self, algorithm: Algorithm, wave: Wave, i: int, task: Task, round: int, stopped: Callable[[], bool]
-    ) -> Tensor:
-        """Train client `i` of the wave; its model is left in `self.row`. Returns the mean loss of its steps."""
+        self, algorithm: Algorithm, wave: Wave, i: int, task: Task, stopped: Callable[[], bool]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Train client `i` of the wave; its model is left in `self.row`.
+
+        Returns the mean loss of its steps and the optimiser's state after them.
+        """
         kind, trainable = type(algorithm), self.layout.num_trainable
         corrects, adjusts = kind.grad is not Algorithm.grad, kind.after is not Algorithm.after
         self.row.copy_(wave.start[i])
@@ -49,9 +58,9 @@ class Replica:
         memory = {name: rows[i] for name, rows in wave.memory.items()}
         local = Local(self.row, wave.start[i], wave.shared, memory, wave.optim, self.forward)
         optim, w = wave.optim, self.row[:trainable]
-        state = optim.init(w)
+        state = carried_state(wave, i) or optim.init(w)
         total, steps = torch.zeros((), device=self.row.device), 0
-        for batch in task.batches(int(wave.ids[i]), round):
+        for batch in task.batches(int(wave.ids[i]), int(wave.clock[i])):
             if stopped():
                 raise Stopped
             loss = self._backward(algorithm, batch, local)
@@ -62,10 +71,22 @@ class Replica:
                     w.copy_(algorithm.after(self.row, local)[:trainable])
             total += loss
             steps += 1
-        return total / max(steps, 1)
+        return total / max(steps, 1), state
 
     def _backward(self, algorithm: Algorithm, batch: Batch, local: Local) -> Tensor:
         self.grad.zero_()
         loss = algorithm.loss(Output.of(self.model(batch.x)), batch, local)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
+
+
+def carried_state(wave: Wave, i: int) -> dict[str, Tensor]:
+    """The optimiser's state that client `i` brought along, as its own copy; empty if none is kept."""
+    return {name.removeprefix(OPTIM): rows[i].clone() for name, rows in wave.carried.items() if name.startswith(OPTIM)}
+
+
+def with_carried_states(wave: Wave, states: Sequence[dict[str, Tensor]]) -> Wave:
+    """The wave with what its clients' optimisers came to, where that is kept."""
+    kept = [name for name in wave.carried if name.startswith(OPTIM)]
+    fresh = {name: torch.stack([state[name.removeprefix(OPTIM)] for state in states]) for name in kept}
+    return wave._replace(carried={**wave.carried, **fresh})

@@ -14,7 +14,9 @@ from torch import Tensor
 
 from noniid import seeds
 from noniid.algorithms import Algorithm, Federation, Pick, State, Update, Wave
+from noniid.algorithms.wrappers import Stack
 from noniid.engine.base import Engine
+from noniid.engine.carry import Carry
 from noniid.engine.evaluate import Evaluation, evaluate
 from noniid.errors import BadInput
 from noniid.rows import put, take
@@ -63,12 +65,12 @@ def cohort_size(num_clients: int, participation: float) -> int:
     return max(1, int(num_clients * participation))
 
 
-def begin(algorithm: Algorithm, w: Tensor, federation: Federation) -> State:
+def begin(algorithm: Algorithm, w: Tensor, federation: Federation, carry: Carry | None = None) -> State:
     """The state before the first round."""
     state = algorithm.init(w, federation)
-    # A lone client's row expands to itself: it must not share its values with the server's.
-    alone = federation.num_clients == 1
-    memory = {name: rows.clone() for name, rows in state.memory.items()} if alone else state.memory
+    memory = {**state.memory, **(carry.init(w, federation.num_clients) if carry else {})}
+    if federation.num_clients == 1:  # a lone client's row expands to itself: it must not share the server's values
+        memory = {name: rows.clone() for name, rows in memory.items()}
     return replace(state, memory=memory, round=0)
 
 
@@ -76,48 +78,84 @@ def simulate(
     engine: Engine, algorithm: Algorithm, state: State, federation: Federation, schedule: Schedule
 ) -> Iterator[Round]:
     """Rounds from `state` to the end of the schedule. Stop whenever you like: a `State` is all it takes to go on."""
+    carry = Carry.of(engine.task, engine.layout)
     while state.round < schedule.rounds:
         number = state.round + 1
         began = time.perf_counter()
-        wave = _train(engine, algorithm, state, federation)
-        _check(number, wave)
-        state = _applied(state, wave.ids, algorithm.update(state, wave))
+        waves: list[_Account] = []
+        for wave, after in _waves(engine, algorithm, state, federation, carry):
+            waves.append(_account(engine, algorithm, after, wave, carry))
+            state = after
+        state = replace(state, round=number)
         seconds = time.perf_counter() - began
         if not bool(torch.isfinite(state.w).all()):
             raise Diverged(number, "the global model is not finite")
+        tested = carry.evaluated(algorithm.evaluated(state), state) if schedule.evaluates(number) else None
+        clients = sum(each.clients for each in waves)
         yield Round(
             state=state,
             round=number,
-            train_loss=float(wave.loss @ wave.sizes.to(wave.loss.dtype) / wave.sizes.sum()),
-            train_samples=int(wave.sizes.sum()) * engine.task.work.epochs,
+            train_loss=sum(each.loss for each in waves) / sum(each.size for each in waves),
+            train_samples=sum(each.samples for each in waves),
             train_seconds=seconds,
-            bytes_per_client=_bytes_per_client(algorithm, state, wave.memory),
-            evaluation=evaluate(engine, state.w) if schedule.evaluates(number) else None,
+            bytes_per_client=sum(each.bytes for each in waves) / clients,
+            evaluation=None if tested is None else evaluate(engine, tested),
         )
 
 
-def _train(engine: Engine, algorithm: Algorithm, state: State, federation: Federation) -> Wave:
+def _waves(
+    engine: Engine, algorithm: Algorithm, state: State, federation: Federation, carry: Carry
+) -> Iterator[tuple[Wave, State]]:
+    """The waves of one round, mostly one, each with the state it leaves behind."""
     task, number = engine.task, state.round + 1
-    pick = algorithm.pick(state, federation, seeds.stream(task.seed, "pick", number))
-    wave = algorithm.start(state, _wave(engine, algorithm, state, pick))
-    return engine.train(algorithm, wave, number)
+    last, index = False, 0
+    while not last:
+        pick = algorithm.pick(state, federation, seeds.stream(task.seed, "pick", number))
+        # Memory is written in place, and a round of several waves may be stopped half way: it must not show.
+        if not pick.last and index == 0:
+            state = replace(state, memory={name: rows.clone() for name, rows in state.memory.items()})
+        wave = algorithm.start(state, _wave(engine, algorithm, state, pick, carry, index))
+        began = carry.apply(wave)
+        trained = engine.train(algorithm, began)
+        _check(number, trained)
+        ended = carry.take_back(wave, trained)
+        wrap = _wrap(engine, algorithm, state)
+        ended = wrap.apply(ended, seeds.stream(task.seed, "wrap", number, index), carry.places)
+        state = _applied(state, ended, algorithm.update(state, ended))
+        yield ended, state
+        last, index = pick.last, index + 1
 
 
-def _wave(engine: Engine, algorithm: Algorithm, state: State, pick: Pick) -> Wave:
+def _wrap(engine: Engine, algorithm: Algorithm, state: State) -> Stack:
+    """What happens to updates on their way: nothing, where none is sent."""
+    _, up = algorithm.traffic(state)
+    return engine.task.wrap if up else Stack()
+
+
+def _wave(engine: Engine, algorithm: Algorithm, state: State, pick: Pick, carry: Carry, index: int) -> Wave:
+    task, number = engine.task, state.round + 1
     start = state.w.expand(len(pick.ids), -1)
+    sizes = task.sizes(pick.ids)
+    own = {name: rows for name, rows in state.memory.items() if name not in carry.names}
+    carried = {name: take(state.memory[name], pick.ids) for name in carry.names}
     return Wave(
         ids=pick.ids,
-        sizes=engine.task.sizes(pick.ids),
-        steps=engine.task.steps(pick.ids),
+        clock=torch.full_like(pick.ids, number) if pick.clock is None else pick.clock,
+        sizes=sizes,
+        weights=_wrap(engine, algorithm, state).weights(sizes).to(start),
+        steps=task.steps(pick.ids),
         staleness=pick.staleness,
         start=start,
         end=start,
         loss=torch.zeros(len(pick.ids)),
         shared={name: state.server[name] for name in algorithm.down},
-        memory={name: take(rows, pick.ids) for name, rows in state.memory.items()},
-        optim=engine.task.work.optim,
-        rng=seeds.stream(engine.task.seed, "update", state.round + 1),
-        ask=engine.ask(pick.ids),
+        memory={name: take(rows, pick.ids) for name, rows in own.items()},
+        carried=carried,
+        optim=task.work.optim_in(number),
+        rng=seeds.stream(task.seed, "update", number, index),
+        ask=carry.asking(engine.ask(pick.ids, number), carried),
+        num_trainable=engine.layout.num_trainable,
+        batch_size=task.work.batch_size,
     )
 
 
@@ -128,16 +166,37 @@ def _check(number: int, wave: Wave) -> None:
         raise Diverged(number, f"the training loss of {clients} {', '.join(map(str, bad))} is not finite")
 
 
-def _applied(state: State, ids: Tensor, update: Update) -> State:
+def _applied(state: State, wave: Wave, update: Update) -> State:
+    fresh = {**update.memory, **wave.carried}
     memory: Mapping[str, Tensor] = {
-        name: put(rows, ids, update.memory[name]) if name in update.memory else rows
-        for name, rows in state.memory.items()
+        name: put(rows, wave.ids, fresh[name]) if name in fresh else rows for name, rows in state.memory.items()
     }
-    return State(update.w, {**state.server, **update.server}, memory, state.round + 1)
+    return State(update.w, {**state.server, **update.server}, memory, state.round)
 
 
-def _bytes_per_client(algorithm: Algorithm, state: State, memory: Mapping[str, Tensor]) -> float:
-    """The model both ways, and what the algorithm says travels with it."""
-    down = state.w.numel() + sum(state.server[name].numel() for name in algorithm.down)
-    up = state.w.numel() + sum(memory[name][0].numel() for name in algorithm.up)
-    return BYTES_PER_VALUE * float(down + up)
+@dataclass(frozen=True)
+class _Account:
+    """What a wave adds to its round's account."""
+
+    clients: int
+    size: int
+    loss: float  # times size
+    samples: int
+    bytes: float
+
+
+def _account(engine: Engine, algorithm: Algorithm, state: State, wave: Wave, carry: Carry) -> _Account:
+    sizes, sent = wave.sizes, 0
+    down, up = algorithm.traffic(state)
+    if up:
+        own = carry.places  # they stay where they are
+        wrapped = wave.num_trainable - int((own < wave.num_trainable).sum())
+        sent = BYTES_PER_VALUE * (down + up - 2 * len(own) - wrapped)
+        sent += _wrap(engine, algorithm, state).bytes_up(wrapped)
+    return _Account(
+        clients=len(wave.ids),
+        size=int(sizes.sum()),
+        loss=float(wave.loss @ sizes.to(wave.loss.dtype)),
+        samples=int(engine.task.samples(wave.ids).sum()),
+        bytes=sent * len(wave.ids),
+    )

@@ -6,7 +6,7 @@ Shapes: B batch, C clients of a wave, P values of a model.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,12 +15,17 @@ from torch import Tensor, nn
 
 from noniid import seeds
 from noniid.algorithms import Batch
+from noniid.algorithms.wrappers import Stack
 from noniid.data import Dataset
 from noniid.engine.augment import crop_flip
-from noniid.optim import SGD
+from noniid.optim import Optimiser
 from noniid.split import Split
 
+LARGE = 512  # samples of a pass that trains nothing
+
 Augment = Literal["none", "crop-flip"]
+# Of BatchNorm's values: all are averaged, or its statistics, or all of them, stay with their client.
+BatchNorm = Literal["average", "keep-statistics-local", "local"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,18 @@ class Work:
 
     epochs: int
     batch_size: int
-    optim: SGD
+    optim: Optimiser
     augment: Augment = "none"
+    steps: int | None = None  # instead of epochs: every client takes as many steps, however much it holds
+    drop_last: bool = False  # leave out an epoch's short last batch; a client with less than a batch trains on it
+    keep_optim: bool = False  # an optimiser's state survives from visit to visit
+    lr_decay: float = 1.0  # a round's learning rate over that of the round before
+
+    def optim_in(self, round: int) -> Optimiser:
+        """Round 1 is the first, and has the full rate."""
+        return (
+            self.optim if self.lr_decay == 1 else replace(self.optim, lr=self.optim.lr * self.lr_decay ** (round - 1))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +58,8 @@ class Task:
     work: Work
     seed: int
     device: str = "cpu"
+    bn: BatchNorm = "average"
+    wrap: Stack = Stack()  # noqa: RUF009 - frozen
 
     @property
     def num_clients(self) -> int:
@@ -52,24 +69,48 @@ class Task:
         return torch.from_numpy(self.split.sizes)[ids]
 
     def steps(self, ids: Tensor) -> Tensor:
-        """Local steps of these clients: E * ceil(n_i / B)."""
+        """Local steps of these clients in a round: E * ceil(n_i / B), unless a number of steps was asked for."""
+        if self.work.steps is not None:
+            return torch.full_like(ids, self.work.steps)
+        return self.work.epochs * self._batches_in_epoch(self.sizes(ids))
+
+    def samples(self, ids: Tensor) -> Tensor:
+        """Samples that these clients train on in a round, repeated ones as often as they are read."""
+        sizes, batch = self.sizes(ids), self.work.batch_size
+        per_epoch = self._batches_in_epoch(sizes)
+        whole = torch.minimum(per_epoch * batch, sizes)
+        epochs, rest = torch.div(self.steps(ids), per_epoch, rounding_mode="floor"), self.steps(ids) % per_epoch
+        return epochs * whole + rest * batch
+
+    def _batches_in_epoch(self, sizes: Tensor) -> Tensor:
         batch = self.work.batch_size
-        return self.work.epochs * ((self.sizes(ids) + batch - 1) // batch)
+        return (sizes // batch).clamp(min=1) if self.work.drop_last else (sizes + batch - 1) // batch
 
-    def batches(self, client: int, round: int) -> Iterator[Batch]:
-        """A client's batches of one round: fresh order each epoch, the last batch of an epoch may be short."""
-        order = seeds.stream(self.seed, "batches", round, client)
-        noise = seeds.torch_stream(self.seed, "inputs", round, client)
+    def batches(self, client: int, clock: int) -> Iterator[Batch]:
+        """A client's batches of one visit: fresh order each epoch, the last batch of an epoch may be short."""
+        order = seeds.stream(self.seed, "batches", clock, client)
+        noise = seeds.torch_stream(self.seed, "inputs", clock, client)
         own = self.split.indices[client]
-        for _ in range(self.work.epochs):
-            shuffled = torch.from_numpy(own[order.permutation(len(own))])
-            for index in shuffled.split(self.work.batch_size):
+        left = int(self.steps(torch.tensor([client])))
+        while left > 0:
+            shuffled = torch.from_numpy(own[order.permutation(len(own))]).split(self.work.batch_size)
+            if self.work.drop_last and len(shuffled) > 1 and len(shuffled[-1]) < self.work.batch_size:
+                shuffled = shuffled[:-1]
+            for index in shuffled[:left]:
                 yield self._batch(index, client, noise)
+            left -= len(shuffled)
 
-    def in_order(self, client: int, chunk: int = 512) -> Iterator[Batch]:
-        """A client's training data once, in order and without augmentation, in large batches."""
+    def one_batch(self, client: int, clock: int) -> Batch:
+        """A batch of the client's, drawn beside those it trains on."""
+        own = self.split.indices[client]
+        drawn = seeds.stream(self.seed, "asked batch", clock, client).permutation(len(own))[: self.work.batch_size]
+        noise = seeds.torch_stream(self.seed, "asked inputs", client, clock)
+        return self._batch(torch.from_numpy(own[drawn]), client, noise, augment=False)
+
+    def in_order(self, client: int, chunk: int | None = None) -> Iterator[Batch]:
+        """A client's training data once, in order and without augmentation, in large batches if no size is given."""
         noise = seeds.torch_stream(self.seed, "asked inputs", client)
-        for index in torch.from_numpy(np.asarray(self.split.indices[client])).split(chunk):
+        for index in torch.from_numpy(np.asarray(self.split.indices[client])).split(chunk or LARGE):
             yield self._batch(index, client, noise, augment=False)
 
     def _batch(self, index: Tensor, client: int, noise: torch.Generator, augment: bool = True) -> Batch:
@@ -78,5 +119,5 @@ class Task:
         if augment and self.work.augment == "crop-flip":
             x = crop_flip(x, noise)
         for shift in self.split.shifts:
-            x = shift.apply(x, client, self.num_clients, noise)
+            x = self.split.shifted(shift, x, index, client, noise)
         return Batch(x.to(self.device), train.y[index].to(self.device))

@@ -19,7 +19,7 @@ from torch import Tensor
 from noniid.algorithms import Algorithm, Ask, Wave
 from noniid.engine.ask import Questions
 from noniid.engine.randomness import Turns
-from noniid.engine.replica import Replica
+from noniid.engine.replica import Replica, with_carried_states
 from noniid.engine.task import Task
 from noniid.errors import BadInput
 from noniid.rows import Layout
@@ -46,20 +46,21 @@ class Threads:
         self._turns = Turns(task)
         self._pool = ThreadPoolExecutor(self.workers, "client", initializer=torch.set_num_threads, initargs=(1,))
 
-    def train(self, algorithm: Algorithm, wave: Wave, round: int) -> Wave:
+    def train(self, algorithm: Algorithm, wave: Wave) -> Wave:
         end, loss = torch.empty_like(wave.start), torch.empty(len(wave.ids))
+        states: list[dict[str, Tensor]] = [{} for _ in wave.ids]
 
         def train_one(replica: Replica, i: int) -> None:
-            with self._turns.of(int(wave.ids[i]), round):
-                loss[i] = replica.train(algorithm, wave, i, self.task, round, self.stop.is_set)
+            with self._turns.of(int(wave.ids[i]), int(wave.clock[i])):
+                loss[i], states[i] = replica.train(algorithm, wave, i, self.task, self.stop.is_set)
             end[i] = replica.row
 
         longest_first = torch.argsort(wave.steps, descending=True, stable=True).tolist()
         self.map(train_one, longest_first)
-        return wave._replace(end=end, loss=loss)
+        return with_carried_states(wave._replace(end=end, loss=loss), states)
 
-    def ask(self, ids: Tensor) -> Ask:
-        return Questions(self, ids)
+    def ask(self, ids: Tensor, clock: int = 0) -> Ask:
+        return Questions(self, ids, clock)
 
     def map(self, function: Callable[[Replica, T], Any], items: Sequence[T]) -> Iterable[Any]:
         futures = [self._pool.submit(lambda item=item: function(self._replica(), item)) for item in items]

@@ -19,9 +19,14 @@ def check(experiment: Experiment) -> None:
             raise BadInput(f"{name} is {value}: give 1 or more.")
         if value > MOST:
             raise BadInput(f"{name} is {value:,}: that is more than anyone can wait for.")
+    if experiment.steps is not None and not 1 <= experiment.steps <= MOST:
+        raise BadInput(f"steps is {experiment.steps}: give 1 or more, or leave it out and say epochs.")
+    if not 0 < experiment.lr_decay <= 1:
+        raise BadInput(f"lr_decay is {experiment.lr_decay:g}: give a factor above 0, up to 1 (no decay).")
     _check_seed(experiment)
     cohort_size(experiment.clients, experiment.participation)
     experiment.optim.check()
+    experiment.wrap.check()
     experiment.split.placement.check()
     for shift in experiment.split.shifts:
         shift.check()

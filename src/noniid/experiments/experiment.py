@@ -6,15 +6,16 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from noniid import models, split
 from noniid.algorithms import ALGORITHMS, Algorithm
 from noniid.algorithms.fedavg import FedAvg
-from noniid.engine import Augment
+from noniid.algorithms.wrappers import Stack
+from noniid.engine import Augment, BatchNorm
 from noniid.models import MODELS, Model
-from noniid.optim import OPTIMISERS, SGD
+from noniid.optim import OPTIMISERS, SGD, Optimiser
 from noniid.split import Recipe
 
 # Part of every key: raised when the same fields would no longer give the same numbers.
@@ -38,6 +39,16 @@ def default_model(data: str) -> Model:
     return models.parse(DEFAULT_MODELS.get(data, "two-nn"))
 
 
+def _later(default: Any) -> Any:
+    """A field that came after keys were first given out. At its default it is no part of a run's record and key, so
+    that runs from before it keep theirs."""
+    return field(default=default, metadata={"later": True})
+
+
+def _is_later(known: dataclasses.Field[Any]) -> bool:
+    return bool(known.metadata.get("later"))
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One run: what data, who holds it, which algorithm, how long, which seed."""
@@ -51,24 +62,28 @@ class Experiment:
     rounds: int = 50
     epochs: int = 10
     batch: int = 64
-    optim: SGD = SGD()  # noqa: RUF009
+    optim: Optimiser = SGD()  # noqa: RUF009
     augment: Augment = "none"
     draws: Literal["own", "published"] = "own"  # which random streams divide the data and make the split
     eval_every: int = 1
     seed: int = 0
     engine: str = "threads"
     device: str = "cpu"
+    steps: int | None = _later(None)
+    drop_last: bool = _later(False)
+    keep_optim: bool = _later(False)
+    lr_decay: float = _later(1.0)
+    bn: BatchNorm = _later("average")  # noqa: RUF009
+    wrap: Stack = _later(Stack())  # noqa: RUF009
 
     def __post_init__(self) -> None:
         if self.model is None:  # pyright: ignore[reportUnnecessaryComparison]
             object.__setattr__(self, "model", default_model(self.data))
 
     def record(self) -> dict[str, Any]:
-        """Every field as text or number, ready for JSON; `from_record` undoes it."""
-        return {
-            field.name: _WRITERS.get(field.name, lambda v: v)(getattr(self, field.name))
-            for field in dataclasses.fields(self)
-        }
+        """Every field as text or number, ready for JSON, but later ones at their defaults; `from_record` undoes it."""
+        fields = [f for f in dataclasses.fields(self) if not (_is_later(f) and getattr(self, f.name) == f.default)]
+        return {f.name: _WRITERS.get(f.name, lambda v: v)(getattr(self, f.name)) for f in fields}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Experiment:
@@ -86,10 +101,12 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
     "algorithm": ALGORITHMS.write,
     "model": MODELS.write,
     "optim": OPTIMISERS.write,
+    "wrap": str,
 }
 _READERS: dict[str, Callable[[str], Any]] = {
     "split": split.parse,
     "algorithm": ALGORITHMS.parse,
     "model": models.parse,
     "optim": OPTIMISERS.parse,
+    "wrap": Stack.parse,
 }

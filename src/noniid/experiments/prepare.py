@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,11 +12,12 @@ import torch
 from torch import Tensor
 
 from noniid import data, models, seeds
-from noniid.algorithms import Federation
+from noniid.algorithms import Federation, Output
 from noniid.engine import Task, Work, cohort_size
 from noniid.errors import BadInput
 from noniid.experiments.check import check
 from noniid.experiments.experiment import Experiment
+from noniid.experiments.privacy import check_statistics
 from noniid.rows import Layout
 from noniid.split import Split
 
@@ -59,14 +61,31 @@ def prepare(experiment: Experiment) -> Ready:
     if not layout.num_trainable:
         raise BadInput("the model has no trainable parameters.")
     device = experiment.device
-    work = Work(experiment.epochs, experiment.batch, experiment.optim, experiment.augment)
+    pooled = experiment.algorithm.pooled
+    clients = 1 if pooled else experiment.clients
     federation = Federation(
-        experiment.clients,
-        cohort_size(experiment.clients, experiment.participation),
+        clients,
+        cohort_size(clients, 1.0 if pooled else experiment.participation),
         lambda: layout.pack(random_model()).to(device),
+        _num_features(module, dataset),
     )
-    task = Task(dataset, placed.split, module, work, seed, device)
+    who = placed.split.pooled() if pooled else placed.split
+    bn = experiment.algorithm.bn or experiment.bn
+    if experiment.algorithm.only_mean:
+        check_statistics(experiment.wrap, module, layout, bn)
+    task = Task(dataset, who, module, _work(experiment), seed, device, bn, experiment.wrap)
     return Ready(task, federation, layout.pack(module).to(device), placed.counts)
+
+
+def _work(e: Experiment) -> Work:
+    return Work(e.epochs, e.batch, e.optim, e.augment, e.steps, e.drop_last, e.keep_optim, e.lr_decay)
+
+
+@torch.no_grad()
+def _num_features(module: torch.nn.Module, dataset: data.Dataset) -> int | None:
+    """How many features the model shows, if it shows them."""
+    features = Output.of(copy.deepcopy(module).eval()(dataset.train.batch(torch.arange(1)))).features
+    return None if features is None else features.shape[1]
 
 
 def place(experiment: Experiment) -> Placed:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noniid import models, split
 from noniid.algorithms import ALGORITHMS, Algorithm
+from noniid.algorithms.wrappers import Stack
 from noniid.data import CATALOGUE
 from noniid.engine import ENGINES
-from noniid.errors import unknown
+from noniid.errors import BadInput, unknown
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.grid import grid, read_seeds
 from noniid.experiments.published import PRESETS
-from noniid.optim import SGD
+from noniid.optim import OPTIMISERS, SGD, Optimiser
 
 DEFAULT_MOMENTUM = 0.9
+OPTIM_FLAGS = ("lr", "momentum", "weight_decay")
 
 
 def request(
@@ -24,15 +27,17 @@ def request(
 ) -> list[Experiment]:  # fmt: skip
     """The grid that was asked for: every split with every algorithm and seed.
 
-    `given` are an experiment's other fields, and lr, momentum and weight_decay. What is left out, or None, takes the
-    `protocol` of a paper, then our default.
+    `given` are an experiment's other fields, and lr, momentum and weight_decay; `optim` and `wrap` may be texts. What
+    is left out, or None, takes the `protocol` of a paper, then our default.
 
     >>> [str(e.split) for e in request("digits", ["iid", "labels(2)"], rounds=3)]
     ['iid', 'labels(2)']
     """
     _check_data(data)
     asked = {**(protocol or {}), **{name: value for name, value in given.items() if value is not None}}
-    optim = SGD(asked.pop("lr", 0.01), asked.pop("momentum", DEFAULT_MOMENTUM), asked.pop("weight_decay", 0.0))
+    optim = _optimiser(asked.pop("optim", None), {n: asked.pop(n) for n in OPTIM_FLAGS if n in asked})
+    if "wrap" in asked:
+        asked["wrap"] = Stack.parse(asked["wrap"]) if isinstance(asked["wrap"], str) else asked["wrap"]
     if "model" in asked:
         asked["model"] = models.parse(asked["model"])
     if asked.get("engine", "threads") not in ENGINES:
@@ -43,6 +48,17 @@ def request(
     made = grid(base, recipes, chosen, read_seeds(str(seeds)))
     preset = PRESETS[as_published] if as_published else None
     return [preset(experiment) for experiment in made] if preset else made
+
+
+def _optimiser(asked: str | Optimiser | None, flags: Mapping[str, float]) -> Optimiser:
+    """The one asked for, with what the flags say in place of its own; SGD with momentum if none is."""
+    if asked is None:
+        return dataclasses.replace(SGD(momentum=DEFAULT_MOMENTUM), **flags)
+    optim = OPTIMISERS.parse(asked) if isinstance(asked, str) else asked
+    foreign = sorted(set(flags) - {field.name for field in dataclasses.fields(optim)})
+    if foreign:
+        raise BadInput(f"{OPTIMISERS.name_of(optim)} has no {' or '.join(foreign)}: leave it out, or use sgd.")
+    return dataclasses.replace(optim, **flags)
 
 
 def _check_data(name: str) -> None:

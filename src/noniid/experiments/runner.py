@@ -6,6 +6,7 @@ that a killed process loses seconds, and a resumed run equals the straight one t
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import resource
@@ -22,10 +23,11 @@ from torch import Tensor
 
 import noniid
 from noniid.algorithms import State
-from noniid.engine import Diverged, Engine, Round, Schedule, Stopped, begin, simulate, start_engine
+from noniid.engine import Carry, Diverged, Engine, Round, Schedule, Stopped, begin, simulate, start_engine
 from noniid.errors import BadInput
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.prepare import Ready, prepare
+from noniid.experiments.privacy import spent
 from noniid.results.store import ENDED, Run, Store
 
 CHECKPOINT_SECONDS = 10.0
@@ -87,15 +89,17 @@ class Runner:
         except Exception as error:
             status, reason = "failed", f"{type(error).__name__}: {error}"
         finally:
-            self.store.end(experiment.key, status, summary(self.store.rounds(experiment.key)), reason)
+            rounds = self.store.rounds(experiment.key)
+            self.store.end(experiment.key, status, {**summary(rounds), **spent(experiment, len(rounds))}, reason)
         return True
 
     def _train(self, experiment: Experiment) -> None:
         ready = prepare(experiment)
         engine = start_engine(experiment.engine, ready.task, self.workers)
         engine.stop = self.stop
+        ready = ready._replace(federation=ready.federation._replace(ask=engine.ask))
         try:
-            state = self._resumed(experiment, ready)
+            state = self._resumed(experiment, ready, engine)
             self.listener.started(experiment, state.round)
             self._rounds(experiment, ready, engine, state)
         finally:
@@ -107,8 +111,7 @@ class Runner:
         try:
             for done in simulate(engine, experiment.algorithm, state, ready.federation, schedule):
                 state, now = done.state, time.monotonic()
-                worst = float(done.evaluation.by_client(ready.counts).min()) if done.evaluation else None
-                self.store.add_round(experiment.key, _row(done, worst, now - began))
+                self.store.add_round(experiment.key, _row(done, ready, now - began))
                 began = now
                 if now - saved > CHECKPOINT_SECONDS or self.stop.is_set():
                     self.store.save(experiment.key, _tensors(state), state.round)
@@ -117,15 +120,15 @@ class Runner:
         except Stopped:  # raised before the round has changed anything
             self.store.save(experiment.key, _tensors(state), state.round)
             raise
-        self.store.save(experiment.key, {"w": state.w}, state.round)
+        final = Carry.of(ready.task, engine.layout).evaluated(experiment.algorithm.evaluated(state), state)
+        self.store.save(experiment.key, {"w": final}, state.round)
 
-    def _resumed(self, experiment: Experiment, ready: Ready) -> State:
+    def _resumed(self, experiment: Experiment, ready: Ready, engine: Engine) -> State:
         """The state of the last checkpoint, or the first one."""
-        fresh = begin(experiment.algorithm, ready.w, ready.federation)
         saved = self.store.load(experiment.key)
         self.store.forget_after(experiment.key, saved[1] if saved else 0)
         if saved is None:
-            return fresh
+            return begin(experiment.algorithm, ready.w, ready.federation, Carry.of(ready.task, engine.layout))
         tensors, number = saved
         tensors = {name: tensor.to(experiment.device) for name, tensor in tensors.items()}
         return State(tensors.pop("w"), _part(tensors, "server."), _part(tensors, "memory."), number)
@@ -161,6 +164,7 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
         "best_accuracy": best["accuracy"] if best else None,
         "best_round": best["round"] if best else None,
         "worst_client_accuracy": judged[-1]["worst_client_accuracy"] if judged else None,
+        "worst_decile_accuracy": judged[-1]["worst_decile_accuracy"] if judged else None,
         "bytes_per_client_round": rounds[-1]["bytes_per_client"] if rounds else None,
         "train_samples_per_second": samples / train_seconds if train_seconds else None,
         "seconds": sum(row["seconds"] for row in rounds),
@@ -174,13 +178,15 @@ def _peak_memory_mb() -> float:
     return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
-def _row(done: Round, worst: float | None, seconds: float) -> dict[str, Any]:
+def _row(done: Round, ready: Ready, seconds: float) -> dict[str, Any]:
+    worst = done.evaluation.by_client(ready.counts).sort().values if done.evaluation else None
     return {
         "round": done.round,
         "accuracy": done.evaluation.accuracy if done.evaluation else None,
         "test_loss": done.evaluation.loss if done.evaluation else None,
         "train_loss": done.train_loss,
-        "worst_client_accuracy": worst,
+        "worst_client_accuracy": None if worst is None else float(worst[0]),
+        "worst_decile_accuracy": None if worst is None else float(worst[: math.ceil(len(worst) / 10)].mean()),
         "train_samples": done.train_samples,
         "train_seconds": done.train_seconds,
         "seconds": seconds,

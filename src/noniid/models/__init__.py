@@ -7,10 +7,12 @@ from noniid.models.cnn import SimpleCNN
 from noniid.models.dense import MLP, Linear, TwoNN
 from noniid.models.fused import plain_operations
 from noniid.models.imported import Imported, is_model
+from noniid.models.recurrent import LSTM
 from noniid.spec import Registry
 
 MODELS: Registry[Model] = Registry(
-    "model", {"simple-cnn": SimpleCNN, "mlp": MLP, "two-nn": TwoNN, "linear": Linear, "import": Imported}
+    "model",
+    {"simple-cnn": SimpleCNN, "mlp": MLP, "two-nn": TwoNN, "linear": Linear, "lstm": LSTM, "import": Imported},
 )
 
 

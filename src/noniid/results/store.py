@@ -18,7 +18,7 @@ from typing import Any
 
 from noniid.errors import BadInput
 
-STORE_VERSION = 1
+STORE_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE runs (
@@ -35,11 +35,14 @@ CREATE TABLE runs (
 CREATE TABLE rounds (
     key TEXT NOT NULL REFERENCES runs(key) ON DELETE CASCADE,
     round INTEGER NOT NULL,
-    accuracy REAL, test_loss REAL, train_loss REAL, worst_client_accuracy REAL,
+    accuracy REAL, test_loss REAL, train_loss REAL, worst_client_accuracy REAL, worst_decile_accuracy REAL,
     train_samples INTEGER, train_seconds REAL, seconds REAL, bytes_per_client REAL,
     PRIMARY KEY (key, round)
 ) WITHOUT ROWID;
 """
+
+# What makes a store of one format one of the next.
+_STEPS = {1: "ALTER TABLE rounds ADD COLUMN worst_decile_accuracy REAL"}
 
 ENDED = ("done", "diverged")
 
@@ -86,6 +89,7 @@ class Store:
                     self._db.execute(f"PRAGMA user_version={STORE_VERSION}")
             finally:
                 self._db.execute("COMMIT")
+        self._renew()
         if self._version() != STORE_VERSION:
             raise BadInput(
                 f"the store {self.folder} has format {self._version()} and this noniid writes format {STORE_VERSION}: "
@@ -93,6 +97,18 @@ class Store:
             )
         self._wal()
         self._db.execute("PRAGMA synchronous=NORMAL")
+
+    def _renew(self) -> None:
+        """Bring a store of an older format up to this one; nothing in it is lost."""
+        while self._version() in _STEPS:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                version = self._version()  # another process may have been faster
+                if version in _STEPS:
+                    self._db.execute(_STEPS[version])
+                    self._db.execute(f"PRAGMA user_version={version + 1}")
+            finally:
+                self._db.execute("COMMIT")
 
     def _wal(self) -> None:
         """Readers and a writer side by side. The switch needs the file for itself for a moment, and does not wait."""

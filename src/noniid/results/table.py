@@ -15,9 +15,10 @@ from noniid.results.store import Run
 # The columns of an exported run, in their order; also the fields of `--json`.
 FIELDS = (
     "run", "data", "split", "clients", "algorithm", "seed", "status", "rounds", "accuracy", "best_accuracy",
-    "best_round", "worst_client_accuracy", "bytes_per_client_round", "train_samples_per_second", "seconds",
-    "peak_memory_mb", "model", "participation", "epochs", "batch", "optim", "augment", "draws", "eval_every",
-    "engine", "device", "reason",
+    "best_round", "worst_client_accuracy", "worst_decile_accuracy", "bytes_per_client_round",
+    "train_samples_per_second", "seconds", "peak_memory_mb", "model", "participation", "epochs", "batch", "optim",
+    "augment", "draws", "eval_every", "engine", "device", "steps", "drop_last", "keep_optim", "lr_decay", "bn", "wrap",
+    "epsilon", "delta", "reason",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, final
 
 import numpy as np
@@ -34,6 +34,37 @@ class Split:
     indices: tuple[Ints, ...]
     shifts: tuple[Shift, ...] = ()  # in the order they are applied
     num_dropped: int = 0  # samples that no client holds
+    owners: tuple[Ints, ...] | None = None  # of a pooled split: whose samples the one client's are
+
+    def pooled(self) -> Split:
+        """All samples in the hands of one client, each still shifted as its owner's are."""
+        return replace(self, indices=(np.concatenate(self.indices),), owners=self.indices)
+
+    @property
+    def views(self) -> int:
+        """In how many ways samples may be shifted: the clients, or before pooling the owners."""
+        return len(self.owners or self.indices)
+
+    def shifted(
+        self, shift: Shift, x: torch.Tensor, index: torch.Tensor, client: int, generator: torch.Generator
+    ) -> torch.Tensor:
+        """A batch `x` of this client, the samples `index`, shifted as whoever owns them shifts."""
+        if self.owners is None:
+            return shift.apply(x, client, self.views, generator)
+        owner_of = self._owner_of()[index.numpy()]
+        x = x.clone()
+        for owner in np.unique(owner_of):
+            mine = np.flatnonzero(owner_of == owner)
+            x[mine] = shift.apply(x[mine], int(owner), self.views, generator)
+        return x
+
+    def _owner_of(self) -> Ints:
+        """By sample, as far as owned."""
+        assert self.owners is not None
+        owner_of = np.zeros(max(int(held.max()) for held in self.owners) + 1, np.int64)
+        for owner, held in enumerate(self.owners):
+            owner_of[held] = owner
+        return owner_of
 
     @property
     def num_clients(self) -> int:
