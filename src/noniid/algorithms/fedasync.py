@@ -31,9 +31,8 @@ class FedAsync(Algorithm):
 
     alpha: float = 0.6
     decay: Literal["constant", "poly", "hinge"] = "constant"
-    a: float = (
-        0.5  # poly: (staleness + 1)^-a; hinge: 1 / (a (staleness - b) + 1) above b. The authors' hinge has a = 10
-    )
+    # poly: (staleness + 1)^-a; hinge: 1 / (a (staleness - b) + 1) above b. none: the authors' 0.5 and 10.
+    a: float | None = None
     b: float = 4.0
     rho: float = 0.005  # clients are held near the version they started from
     max_staleness: int = 16  # versions that are kept beside the newest; at least b for a hinge to be heard
