@@ -118,10 +118,12 @@ def radfed_is(task: Task, cohort: int, rounds: int, *, redistributions: int, gam
 
 
 def fedasync(
-    task: Task, cohort: int, rounds: int, *, alpha: float, decay: str, a: float, b: float, rho: float,
+    task: Task, cohort: int, rounds: int, *, alpha: float | None, decay: str, a: float | None, b: float, rho: float,
     max_staleness: int,
 ) -> Outcome:  # fmt: skip
     """One arrival at a time, and a list of all global models there ever were."""
+    if a is None:  # the authors' values
+        a = {"constant": 0.0, "poly": 0.5, "hinge": 10.0}[decay]
     trust: dict[str, Callable[[int], float]] = {
         "constant": lambda d: 1.0,
         "poly": lambda d: (d + 1) ** -a,

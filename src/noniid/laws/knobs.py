@@ -31,21 +31,29 @@ def variants(algorithm: Algorithm) -> list[Algorithm]:
     return list(dict.fromkeys([algorithm, *single, whole]))
 
 
-def _numeric(algorithm: Algorithm) -> list[str]:
-    values = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}
-    return [name for name, value in values.items() if isinstance(value, float | int) and not isinstance(value, bool)]
+def numbers(algorithm: Algorithm) -> list[str]:
+    """The parameters that are numbers, or may be: switches are not."""
+    hints = typing.get_type_hints(type(algorithm))
+    kinds = {
+        field.name: {hints[field.name], *typing.get_args(hints[field.name])} for field in dataclasses.fields(algorithm)
+    }
+    return [name for name, kind in kinds.items() if kind & {int, float}]
 
 
 def _other_values(algorithm: Algorithm, name: str) -> Iterator[Algorithm]:
     """With a larger value of this parameter, or where that is refused a smaller one."""
     value = getattr(algorithm, name)
-    tries = [not value] if isinstance(value, bool) else [10 * value + 1, 2, 1, 0.5, value / 10]
-    yield from (replace(algorithm, **{name: type(value)(each)}) for each in tries if each != value)
+    if isinstance(value, bool):
+        yield replace(algorithm, **{name: not value})
+        return
+    kind, known = (float, 0.0) if value is None else (type(value), value)
+    tries = [kind(each) for each in (10 * known + 1, 2, 1, 0.5, known / 10)]
+    yield from (replace(algorithm, **{name: each}) for each in tries if each != value)
 
 
 def matters(algorithm: Algorithm, name: str) -> bool:
     """Some parameters are heard only beside certain values of the others."""
-    others = [other for other in _numeric(algorithm) if other != name]
+    others = [other for other in numbers(algorithm) if other != name]
     bases = [*variants(algorithm), *(each for other in others for each in _other_values(algorithm, other))]
     return any(_differs(base, name) for base in bases)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from noniid import seeds
 from noniid.algorithms import Algorithm
 from noniid.laws import problems
-from noniid.laws.knobs import matters
+from noniid.laws.knobs import matters, numbers
 from noniid.laws.watch import (
     CLOSE,
     COHORT,
@@ -212,6 +212,9 @@ def statistics_stay_statistics(algorithm: Algorithm) -> None:
 @law
 def every_knob_changes_something(algorithm: Algorithm) -> None:
     """A parameter that moves no number is a parameter that is not heard."""
-    for field in dataclasses.fields(algorithm):
-        if isinstance(getattr(algorithm, field.name), float | int) and not matters(algorithm, field.name):
-            raise Broken(f"no value of {field.name} changes the result")
+    switches = [
+        field.name for field in dataclasses.fields(algorithm) if isinstance(getattr(algorithm, field.name), bool)
+    ]
+    for name in [*numbers(algorithm), *switches]:
+        if not matters(algorithm, name):
+            raise Broken(f"no value of {name} changes the result")
