@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -130,6 +131,39 @@ def test_counters_survive_up_to_two_to_the_24() -> None:
     layout.unpack(layout.pack(net), other)
     assert int(other.norm.num_batches_tracked) == 2**24  # type: ignore[arg-type]
     assert other.norm.num_batches_tracked.dtype == torch.int64  # type: ignore[union-attr]
+
+
+def test_a_packed_row_asks_for_no_gradient(model: nn.Module) -> None:
+    assert not Layout.of(model).pack(model).requires_grad
+
+
+def _names(layout: Layout, places: Tensor) -> list[str]:
+    """The names of the slots that these places fill, each in full."""
+    assert places.dtype == torch.int64
+    names = [slot.name for slot in layout.slots for _ in range(slot.start, slot.stop)]
+    found = [names[int(place)] for place in places]
+    assert len(set(places.tolist())) == len(found) == sum(name in found for name in names)
+    return list(dict.fromkeys(found))
+
+
+def test_batchnorms_places_are_none_its_statistics_or_all() -> None:
+    statistics = ["norm.running_mean", "norm.running_var", "norm.num_batches_tracked"]
+    net = Norm()
+    layout = Layout.of(net)
+    assert _names(layout, layout.norm_places(net, "average")) == []
+    assert _names(layout, layout.norm_places(net, "keep-statistics-local")) == statistics
+    assert _names(layout, layout.norm_places(net, "local")) == ["norm.weight", "norm.bias", *statistics]
+
+
+@pytest.mark.parametrize("kept", ["average", "keep-statistics-local", "local"])
+def test_without_batchnorm_it_has_no_places(kept: Any) -> None:
+    net = Shared()
+    assert _names(Layout.of(net), Layout.of(net).norm_places(net, kept)) == []
+
+
+def test_a_batchnorm_that_is_the_whole_model_has_all_places() -> None:
+    net = nn.BatchNorm1d(2)
+    assert Layout.of(net).norm_places(net, "local").tolist() == list(range(2 + 2 + 2 + 2 + 1))
 
 
 # bind
@@ -266,6 +300,13 @@ def test_an_expanded_memory_becomes_real_and_leaves_its_source_alone(shape: tupl
     assert not bool(memory.any())
     assert after.flatten(1).any(1).tolist() == [False, False, True, False] if shape else after.tolist() == [0, 0, 1, 0]
     assert put(after, torch.tensor([0]), torch.ones(1, *shape)) is after
+
+
+@pytest.mark.parametrize("clients", [2, 3])
+def test_few_clients_memory_becomes_real_too(clients: int) -> None:
+    source = torch.zeros(5)
+    after = put(source.expand(clients, -1), torch.tensor([1]), torch.ones(1, 5))
+    assert not bool(source.any()) and after.sum(1).tolist() == [0.0, 5.0, 0.0][:clients]
 
 
 def test_memory_without_columns_can_be_put() -> None:

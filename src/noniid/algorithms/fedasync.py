@@ -26,7 +26,7 @@ class FedAsync(Algorithm):
 
     A round is as many arrivals as a cohort has clients, so that it costs what a round of FedAvg costs. Staleness is
     uniform over the versions kept, clients are uniform. Arrivals are simulated exactly: those whose start version
-    exists already train side by side, and the next wave begins with the first whose does not.
+    exists already train side by side, and the next wave begins with the first whose does not, or who comes again.
     """
 
     alpha: float = 0.6
@@ -58,7 +58,9 @@ class FedAsync(Algorithm):
         due = _draw(rng, federation, self.max_staleness, first)
         done = arrived - first
         clients, staleness = due.clients[done:], due.staleness[done:]
-        ready = staleness >= np.arange(len(clients))  # the k-th of a wave needs a version that is k older than its own
+        # The k-th of a wave needs a version k older than its own, and a client what its own last visit left behind.
+        first_visit = np.isin(np.arange(len(clients)), np.unique(clients, return_index=True)[1])
+        ready = (staleness >= np.arange(len(clients))) & first_visit
         together = len(clients) if ready.all() else int(np.argmin(ready))
         return Pick(
             ids=torch.as_tensor(clients[:together]),

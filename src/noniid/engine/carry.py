@@ -32,7 +32,7 @@ class Carry:
 
     @classmethod
     def of(cls, task: Task, layout: Layout) -> Carry:
-        places = layout.norm_places(task.model, task.bn)
+        places = layout.norm_places(task.model, task.bn).to(task.device)
         return cls(places, task.work.optim if task.work.keep_optim else None, layout.num_trainable)
 
     @property
