@@ -52,7 +52,8 @@ setting_options = options(
     click.option("--algorithm", "algorithms", multiple=True, metavar="ALGORITHM",
                  help="As \"fedprox(0.01)\", scaffold or my.module:Class; see `noniid algorithms`. Repeatable.  "
                       "[default: fedavg]"),
-    click.option("--model", help="simple-cnn, mlp, two-nn, linear, or my.module:thing.  [default: the data set's]"),
+    click.option("--model", help="simple-cnn, mcmahan-cnn, mlp, two-nn, linear, lstm, or my.module:thing.  "
+                                 "[default: the data set's]"),
 )  # fmt: skip
 training_options = options(
     click.option("--rounds", type=int, help="Rounds of communication.  [default: 50]"),

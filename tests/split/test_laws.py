@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noniid.seeds import Published
-from noniid.split import PLACEMENTS, SHIFTS, Dirichlet, Fcube, Iid, Labels, Quantity, Recipe, parse
+from noniid.split import PLACEMENTS, SHIFTS, Dirichlet, Fcube, Iid, Labels, Quantity, Recipe, Similarity, parse
 
 # One or more usable instances of everything registered.
 EXAMPLES = {
@@ -17,6 +17,7 @@ EXAMPLES = {
     "dirichlet": [Dirichlet(0.5, 2), Dirichlet(5.0, 1, cap=False), Dirichlet(1, 2, seed=2020)],
     "quantity": [Quantity(0.5, 1), Quantity(100.0, 4)],
     "fcube": [Fcube()],
+    "similarity": [Similarity(0), Similarity(35), Similarity(100)],
 }
 PLACED = [placement for examples in EXAMPLES.values() for placement in examples]
 STREAMS = [np.random.default_rng, Published]
@@ -52,7 +53,7 @@ def test_disjoint_complete_deterministic_and_without_side_effects(placement, mak
     assert len(np.unique(everything)) == len(everything)
     assert everything.min() >= 0 and everything.max() < len(labels)
     assert len(everything) + split.num_dropped == len(labels)
-    assert split.num_dropped == 0 or isinstance(placement, Labels)
+    assert split.num_dropped == 0 or isinstance(placement, Labels | Similarity)
     assert (labels == before).all()
     again = Recipe(placement).make(labels, num_clients, make_draws(seed))
     assert all((a == b).all() for a, b in zip(split.indices, again.indices, strict=True))

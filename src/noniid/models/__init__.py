@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noniid.models.base import Model, fresh
-from noniid.models.cnn import SimpleCNN
+from noniid.models.cnn import McMahanCNN, SimpleCNN
 from noniid.models.dense import MLP, Linear, TwoNN
 from noniid.models.fused import plain_operations
 from noniid.models.imported import Imported, is_model
@@ -12,7 +12,15 @@ from noniid.spec import Registry
 
 MODELS: Registry[Model] = Registry(
     "model",
-    {"simple-cnn": SimpleCNN, "mlp": MLP, "two-nn": TwoNN, "linear": Linear, "lstm": LSTM, "import": Imported},
+    {
+        "simple-cnn": SimpleCNN,
+        "mcmahan-cnn": McMahanCNN,
+        "mlp": MLP,
+        "two-nn": TwoNN,
+        "linear": Linear,
+        "lstm": LSTM,
+        "import": Imported,
+    },
 )
 
 

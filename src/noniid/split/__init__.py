@@ -6,6 +6,7 @@ from noniid.split.label import Dirichlet, Labels
 from noniid.split.measure import summary
 from noniid.split.quantity import Iid, Quantity
 from noniid.split.recipe import PLACEMENTS, SHIFTS, Recipe, parse
+from noniid.split.sorted import Similarity
 
 __all__ = [
     "PLACEMENTS",
@@ -19,6 +20,7 @@ __all__ = [
     "Quantity",
     "Recipe",
     "Shift",
+    "Similarity",
     "Split",
     "parse",
     "summary",

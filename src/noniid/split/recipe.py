@@ -13,9 +13,18 @@ from noniid.split.base import Placement, Shift, Split
 from noniid.split.feature import Fcube, Noise
 from noniid.split.label import Dirichlet, Labels
 from noniid.split.quantity import Iid, Quantity
+from noniid.split.sorted import Similarity
 
 PLACEMENTS: Registry[Placement] = Registry(
-    "split", {"iid": Iid, "labels": Labels, "dirichlet": Dirichlet, "quantity": Quantity, "fcube": Fcube}
+    "split",
+    {
+        "iid": Iid,
+        "labels": Labels,
+        "dirichlet": Dirichlet,
+        "similarity": Similarity,
+        "quantity": Quantity,
+        "fcube": Fcube,
+    },
 )
 SHIFTS: Registry[Shift] = Registry("split", {"noise": Noise})
 IID = Iid()
