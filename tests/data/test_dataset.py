@@ -52,6 +52,13 @@ def test_take_keeps_order_and_scale(sparse):
         assert torch.equal(got, dense[index])
 
 
+def test_columns_go_with_their_samples():
+    writer = np.array(["ann", "bob", "ann"])
+    samples = Samples(torch.ones(3, 2), torch.arange(3), columns={"writer": writer})
+    taken = samples.take(torch.tensor([2, 1]))
+    assert taken.columns["writer"].tolist() == ["ann", "bob"] and taken.y.tolist() == [2, 1]
+
+
 def test_input_shape(sparse):
     rows, _ = sparse
     samples = Samples(rows, torch.zeros(7, dtype=torch.int64))

@@ -5,9 +5,11 @@ Shapes: n samples, d features, c channels, h and w pixels, B batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -72,6 +74,8 @@ class Samples:
     x: Tensor | SparseRows  # images uint8 [n, c, h, w]; tables float32 [n, d]
     y: Tensor  # int64 [n]
     scale: float = 1.0  # what an integer pixel is divided by: 255 for bytes, 16 for the digits
+    # What else is known of each sample, [n] each: its writer, its hospital, ...
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
 
     def __len__(self) -> int:
         return len(self.y)
@@ -87,7 +91,8 @@ class Samples:
     def take(self, index: Tensor) -> Samples:
         """These samples, in this order, as a set of their own."""
         x = self.x.take(index) if isinstance(self.x, SparseRows) else self.x[index]
-        return Samples(x, self.y[index], self.scale)
+        columns = {name: values[index.numpy()] for name, values in self.columns.items()}
+        return Samples(x, self.y[index], self.scale, columns)
 
 
 @dataclass(frozen=True, eq=False)
