@@ -6,8 +6,8 @@ docs/cli.md is made whole; elsewhere, what stands between `<!-- generated: NAME 
 
 from __future__ import annotations
 
-import csv
 import dataclasses
+import functools
 import inspect
 import json
 import re
@@ -27,10 +27,11 @@ from noniid.experiments.tables import plan, select
 from noniid.models import MODELS
 from noniid.papers.niid_bench import PAPER, TABLE_3
 from noniid.results.compare import COLUMNS, ComparedCell, compare, tally
-from noniid.results.table import FIELDS
 from noniid.spec import Registry
 from noniid.split import PLACEMENTS, SHIFTS
+from tests import generated_runs
 from tests.doc_examples import failures
+from tests.generated_runs import read_runs
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))  # scripts that import each other by their plain names
@@ -154,15 +155,6 @@ def reproduction(path: Path = RUNS) -> str:
     return f"{table(COLUMNS, [each.row() for each in cells])}\n{tally(cells) or 'No cell measured'}.{others}\n"
 
 
-def read_runs(path: Path) -> dict[str, dict[str, str]]:
-    """The rows of an export, by the run's key."""
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != FIELDS:
-            raise ValueError(f"{path} has other columns than `noniid show --csv` writes: export it again.")
-        return {row["run"]: row for row in reader}
-
-
 def _compared(planned: Any, runs: list[dict[str, str]]) -> ComparedCell:
     claim = planned.selected.cell.claim("v2")
     values = [100 * float(run["accuracy"]) for run in runs if run["status"] == "done"]
@@ -189,9 +181,14 @@ def _benchmark(kept: dict[str, Any]) -> str:
     return f"## {kept['title']}\n\n{table(kept['columns'], rows)}\n{notes}\n{measured}\n"
 
 
+FROM_RUNS: dict[str, Callable[[], str]] = {
+    each.__name__: functools.partial(each, table)
+    for each in (generated_runs.family, generated_runs.scaffold, generated_runs.rfedavg, generated_runs.radfed)
+}
 BLOCKS: dict[str, Callable[[], str]] = {
     "algorithms": algorithms, "splits": splits, "datasets": datasets, "models": models, "reproduction": reproduction,
     "benchmarks": benchmarks,
+    **FROM_RUNS,
 }  # fmt: skip
 
 
@@ -209,7 +206,7 @@ def filled(text: str, blocks: dict[str, Callable[[], str]] = BLOCKS) -> str:
 
 def pages(root: Path = ROOT) -> list[Path]:
     """README.md, what lies in docs/, and the pages of benchmarks and reproductions, as far as they are there."""
-    inner = (path for pattern in ("docs/*.md", "reproductions/*/README.md") for path in sorted(root.glob(pattern)))
+    inner = (path for pattern in ("docs/**/*.md", "reproductions/*/README.md") for path in sorted(root.glob(pattern)))
     found = (root / "README.md", *inner, root / "benchmarks" / "README.md")
     return [path for path in found if path.exists()]
 

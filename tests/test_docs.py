@@ -79,7 +79,9 @@ def test_filling_twice_changes_nothing() -> None:
     assert filled(once, blocks) == once
 
 
-@pytest.mark.parametrize("name", sorted(set(generated_docs.BLOCKS) - {"reproduction", "benchmarks"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(generated_docs.BLOCKS) - {"reproduction", "benchmarks", *generated_docs.FROM_RUNS})
+)
 def test_every_block_is_a_table_of_equal_rows(name: str) -> None:
     lines = generated_docs.BLOCKS[name]().splitlines()
     assert len(lines) > 3
