@@ -20,7 +20,7 @@ from tests.cli import TINY, call
 @pytest.mark.slow
 def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path) -> None:
     long = ("run", *TINY[:-4], "--rounds", 60, "--epochs", 1, "--algorithm", "scaffold", "--json", "--store")
-    words = [sys.executable, "-c", "from noniid.cli import main; main()", *map(str, long), str(tmp_path / "stopped")]
+    words = [sys.executable, "-m", "noniid", *map(str, long), str(tmp_path / "stopped")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             _wait_for_rounds(process, tmp_path / "stopped" / "runs.sqlite", 3)
