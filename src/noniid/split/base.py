@@ -5,26 +5,18 @@ N clients, n samples, K classes.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noniid.errors import BadInput
 from noniid.seeds import Draws
+from noniid.split.traits import Ints, Traits
 
 if TYPE_CHECKING:
     import torch
-
-Ints = NDArray[np.int64]
-R = TypeVar("R")
-
-REHEARSALS = 10
-HOPE = 0.01  # a search that expects fewer successes than this in all its attempts is not begun
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,16 +78,23 @@ class Split:
 class Placement(ABC):
     """Who holds which sample. Subclasses are frozen dataclasses and implement `deal`."""
 
+    # Whether the data or the fields say how many clients there are, so that nobody is asked: then `count` says it.
+    own_count: ClassVar[bool] = False
+
     @final
-    def place(self, labels: np.ndarray, num_clients: int, draws: Draws) -> list[Ints]:
-        """One index array per client; every client holds something, or the error says what to change."""
+    def place(self, samples: np.ndarray | Traits, num_clients: int | None, draws: Draws) -> list[Ints]:
+        """One index array per client; every client holds something, or the error says what to change.
+
+        `samples` are labels, or traits where the placement looks at more than labels.
+        """
         self.check()
-        num_samples = len(labels)
+        traits = Traits.of(samples)
+        num_clients = self.count(traits, num_clients)
         if num_clients < 1:
             raise BadInput(f"a split needs at least one client, not {num_clients}.")
-        if num_clients > num_samples:
-            raise BadInput(f"{num_samples:,} samples cannot be split over {num_clients:,} clients: use fewer clients.")
-        held = self.deal(np.asarray(labels), num_clients, draws)
+        if num_clients > len(traits):
+            raise BadInput(f"{len(traits):,} samples cannot be split over {num_clients:,} clients: use fewer clients.")
+        held = self.deal(traits, num_clients, draws)
         empty = sum(len(part) == 0 for part in held)
         if empty:
             raise BadInput(
@@ -104,8 +103,14 @@ class Placement(ABC):
             )
         return held
 
+    def count(self, traits: Traits, asked: int | None) -> int:
+        """How many clients there will be: as many as asked for, unless this has a count of its own."""
+        if asked is None:
+            raise BadInput("this split needs to be told for how many clients.")
+        return asked
+
     @abstractmethod
-    def deal(self, labels: np.ndarray, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
         """Disjoint int64 index arrays, one per client, from at least as many samples as clients."""
 
     def check(self) -> None:  # noqa: B027 (nothing to refuse is a fine answer)
@@ -133,75 +138,3 @@ class Shift(ABC):
 
     def check(self) -> None:  # noqa: B027
         """Raise BadInput for field values that make no sense."""
-
-
-def sort_by_class(labels: np.ndarray) -> tuple[Ints, Ints]:
-    """All indices, class after class and ascending within each, [n]; and the class sizes, [K]."""
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise BadInput(f"class labels are whole numbers in one row, not {labels.dtype} of shape {labels.shape}.")
-    if int(labels.min()) < 0:
-        raise BadInput(f"class labels count from 0, but there is a {labels.min()}.")
-    keys = labels.astype(_smallest(int(labels.max()) + 1), copy=False)
-    sizes = np.bincount(keys).astype(np.int64, copy=False)
-    return np.argsort(keys, kind="stable").astype(np.int64, copy=False), sizes
-
-
-def deal_out(by_class: Ints, class_sizes: Ints, table: Ints) -> list[Ints]:
-    """Cut each class's run of `by_class` into consecutive pieces of table[k, i] samples for client i.
-
-    table [K, N]. A client's pieces come in class order. What a row leaves over goes to nobody. The parts are
-    views of one array: 10,000 clients cost no more memory than their samples.
-    """
-    num_clients = table.shape[1]
-    nobody = class_sizes - table.sum(axis=1)
-    takers = np.arange(num_clients + 1, dtype=_smallest(num_clients + 1))
-    owner = np.repeat(np.tile(takers, len(table)), np.column_stack([table, nobody]).ravel())
-    by_client = by_class[np.argsort(owner, kind="stable")]
-    ends = np.cumsum(table.sum(axis=0)).tolist()
-    return [by_client[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def _smallest(num_values: int) -> type[np.uint16] | type[np.int64]:
-    # numpy sorts 16-bit numbers by radix, several times faster than wider ones.
-    return np.uint16 if num_values <= 1 << 16 else np.int64
-
-
-def search(goal: str, attempts: int, rehearse: Callable[[], int], attempt: Callable[[], R | None]) -> R:
-    """The first of at most `attempts` attempts that is not None.
-
-    `rehearse` is the cheap form of an attempt - sizes only, from a stream of its own - and returns how many
-    clients fell short. Sharing out a fixed whole makes clients' sizes negatively associated, so an attempt
-    succeeds with probability at most about exp(-mean shortfall); measured, the two agree closely. A search
-    without hope is therefore refused before any sample is moved, and whatever the seed.
-    """
-    advice = "raise beta, lower min_size or use fewer clients."
-    shortfall = 0
-    for _ in range(REHEARSALS):
-        short = rehearse()
-        shortfall += short
-        if short == 0:
-            break
-    else:
-        mean = shortfall / REHEARSALS
-        if attempts * math.exp(-mean) < HOPE:
-            raise BadInput(f"{goal} is out of reach, about {mean:,.0f} fall short at every draw: {advice}")
-    for _ in range(attempts):
-        found = attempt()
-        if found is not None:
-            return found
-    raise BadInput(f"{goal} did not succeed in {attempts:,} draws: {advice}")
-
-
-def check_search(what: str, beta: float, min_size: int) -> None:
-    if not 0 < beta < math.inf:
-        raise BadInput(f"{what}'s beta is a number above 0, not {beta:g}.")
-    if min_size < 1:
-        raise BadInput(f"{what}'s min_size is at least 1, not {min_size}: an empty client cannot train.")
-
-
-def check_room(min_size: int, num_clients: int, num_samples: int) -> None:
-    if min_size * num_clients > num_samples:
-        raise BadInput(
-            f"{num_clients:,} clients with at least {min_size:,} samples each need more than the "
-            f"{num_samples:,} there are: lower min_size or use fewer clients."
-        )

@@ -14,7 +14,8 @@ import torch
 
 from noniid.errors import BadInput
 from noniid.seeds import Draws
-from noniid.split.base import Ints, Placement, Shift
+from noniid.split.base import Placement, Shift
+from noniid.split.traits import Ints, Traits
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class Fcube(Placement):
     client holds both labels, in corners of the cube that no other client sees.
     """
 
-    def deal(self, labels: np.ndarray, num_clients: int, draws: Draws) -> list[Ints]:
-        return np.array_split(np.arange(len(labels), dtype=np.int64), num_clients)
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+        return np.array_split(np.arange(len(traits), dtype=np.int64), num_clients)
 
 
 @dataclass(frozen=True)

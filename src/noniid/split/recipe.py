@@ -10,10 +10,17 @@ from noniid.errors import BadInput, unknown
 from noniid.seeds import Draws
 from noniid.spec import Registry, split_sum
 from noniid.split.base import Placement, Shift, Split
+from noniid.split.clustered import Clustered
 from noniid.split.feature import Fcube, Noise
 from noniid.split.label import Dirichlet, Labels
-from noniid.split.quantity import Iid, Quantity
-from noniid.split.sorted import Similarity
+from noniid.split.natural import By, Grouped
+from noniid.split.owners import TwoOwners
+from noniid.split.population import Population
+from noniid.split.quantity import Iid, Lognormal, Quantity
+from noniid.split.replay import Replay
+from noniid.split.sizes import Growing, Sizes, Zipf
+from noniid.split.sorted import Shards, Similarity
+from noniid.split.traits import Traits
 
 PLACEMENTS: Registry[Placement] = Registry(
     "split",
@@ -21,8 +28,19 @@ PLACEMENTS: Registry[Placement] = Registry(
         "iid": Iid,
         "labels": Labels,
         "dirichlet": Dirichlet,
+        "population": Population,
         "similarity": Similarity,
+        "shards": Shards,
+        "two_owners": TwoOwners,
+        "replay": Replay,
         "quantity": Quantity,
+        "lognormal": Lognormal,
+        "zipf": Zipf,
+        "growing": Growing,
+        "sizes": Sizes,
+        "by": By,
+        "grouped": Grouped,
+        "clustered": Clustered,
         "fcube": Fcube,
     },
 )
@@ -44,11 +62,13 @@ class Recipe:
     placement: Placement = IID
     shifts: tuple[Shift, ...] = ()
 
-    def make(self, labels: np.ndarray, num_clients: int, draws: Draws) -> Split:
+    def make(self, samples: np.ndarray | Traits, num_clients: int | None, draws: Draws) -> Split:
+        """`samples` are labels, or traits where the recipe looks at more than labels; a placement with a count of
+        its own needs no number of clients."""
         for shift in self.shifts:
             shift.check()
-        indices = tuple(self.placement.place(labels, num_clients, draws))
-        return Split(indices, self.shifts, num_dropped=len(labels) - sum(map(len, indices)))
+        indices = tuple(self.placement.place(samples, num_clients, draws))
+        return Split(indices, self.shifts, num_dropped=len(samples) - sum(map(len, indices)))
 
     def __str__(self) -> str:
         return " + ".join([PLACEMENTS.write(self.placement), *map(SHIFTS.write, self.shifts)])
