@@ -109,5 +109,6 @@ def fill(class_sizes: Ints, mixes: Mixes, sizes: Ints, draws: Draws) -> Ints:
 
 def _pick(p: Mixes, u: Mixes) -> Ints:
     """Indices drawn in proportion to p [K], from uniform draws u; never one where p is 0."""
-    ends = np.cumsum(p)
-    return np.minimum(np.digitize(u * ends[-1], ends), np.flatnonzero(p)[-1])
+    ends: Mixes = np.cumsum(p)
+    found = np.digitize(u * float(ends[-1]), ends)
+    return np.minimum(found, np.flatnonzero(p)[-1])  # a product that rounds up must not pass the last
