@@ -18,6 +18,7 @@ from noniid.split import (
     Grouped,
     Growing,
     Iid,
+    Independent,
     Labels,
     Lognormal,
     Population,
@@ -31,6 +32,7 @@ from noniid.split import (
     TwoOwners,
     Zipf,
     parse,
+    wander,
 )
 
 # One or more usable instances of everything registered.
@@ -51,13 +53,14 @@ EXAMPLES = {
     "sizes": [Sizes("7,1, 20"), Sizes("40")],
     "by": [By("writer"), By("writer", 3, most=4)],
     "grouped": [Grouped("writer")],
+    "independent": [Independent(1), Independent(0.3, features="writer"), Independent(0.5, 5, moves="capped", xi=1)],
     "clustered": [Clustered(3), Clustered(4, 1, within="all")],
 }
 PLACED = [placement for examples in EXAMPLES.values() for placement in examples]
 STREAMS = [np.random.default_rng, Published]
 DROPS = (Labels, Similarity, Shards, Population, Sizes, By, Clustered)  # others hand out every sample
 # What a client holds of each label follows from the labels' sizes, whatever the order of the samples.
-BY_SIZES = (Labels, Dirichlet, Population, TwoOwners, Replay)
+BY_SIZES = (Labels, Dirichlet, Population, TwoOwners, Replay, Independent)
 UNDRAWN = [*EXAMPLES["fcube"], *EXAMPLES["by"], Dirichlet(1, 2, seed=2020)]  # the same whatever the run's seed
 WRITERS = 12
 
@@ -70,6 +73,14 @@ def tasks(draw):
     order = draw(st.permutations(range(len(labels)))) if len(labels) < 80 else range(len(labels))
     dtype = draw(st.sampled_from([np.int64, np.uint8, np.int32]))
     return labels[list(order)].astype(dtype), draw(st.integers(1, 6)), draw(st.integers(0, 2**31))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_walks():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wander, "BEFORE", {"share": 200, "capped": 200})
+        patch.setattr(wander, "SEARCH", 200)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from noniid.split.base import Placement, Shift, Split
 from noniid.split.clustered import Clustered
 from noniid.split.feature import Fcube, Noise
+from noniid.split.independent import Independent
 from noniid.split.label import Dirichlet, Labels
 from noniid.split.measure import summary
 from noniid.split.natural import By, Grouped
@@ -25,6 +26,7 @@ __all__ = [
     "Grouped",
     "Growing",
     "Iid",
+    "Independent",
     "Labels",
     "Lognormal",
     "Noise",

@@ -12,6 +12,7 @@ from noniid.spec import Registry, split_sum
 from noniid.split.base import Placement, Shift, Split
 from noniid.split.clustered import Clustered
 from noniid.split.feature import Fcube, Noise
+from noniid.split.independent import Independent
 from noniid.split.label import Dirichlet, Labels
 from noniid.split.natural import By, Grouped
 from noniid.split.owners import TwoOwners
@@ -32,6 +33,7 @@ PLACEMENTS: Registry[Placement] = Registry(
         "similarity": Similarity,
         "shards": Shards,
         "two_owners": TwoOwners,
+        "independent": Independent,
         "replay": Replay,
         "quantity": Quantity,
         "lognormal": Lognormal,
