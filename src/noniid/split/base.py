@@ -1,4 +1,4 @@
-"""A split is a placement, who holds which sample, and shifts, what clients do to their features.
+"""A split is a placement, who holds which sample, and shifts, what clients do to their samples.
 
 N clients, n samples, K classes.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
 from noniid.errors import BadInput
 from noniid.seeds import Draws
+from noniid.split.shift import Reading, Shift
 from noniid.split.traits import Ints, Traits
 
 if TYPE_CHECKING:
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Who holds what: one index array per client, disjoint; and what clients do to their features."""
+    """Who holds what: one index array per client, disjoint; and what clients do to it."""
 
     indices: tuple[Ints, ...]
     shifts: tuple[Shift, ...] = ()  # in the order they are applied
     num_dropped: int = 0  # samples that no client holds
     owners: tuple[Ints, ...] | None = None  # of a pooled split: whose samples the one client's are
+    fitted: tuple[Any, ...] = ()  # by shift: what it found when the split was made
+    labels: Ints | None = None  # [n], where clients train with others than the true ones
 
     def pooled(self) -> Split:
         """All samples in the hands of one client, each still shifted as its owner's are."""
@@ -37,17 +40,35 @@ class Split:
         """In how many ways samples may be shifted: the clients, or before pooling the owners."""
         return len(self.owners or self.indices)
 
-    def shifted(
-        self, shift: Shift, x: torch.Tensor, index: torch.Tensor, client: int, generator: torch.Generator
-    ) -> torch.Tensor:
-        """A batch `x` of this client, the samples `index`, shifted as whoever owns them shifts."""
-        if self.owners is None:
-            return shift.apply(x, client, self.views, generator)
-        owner_of = self._owner_of()[index.numpy()]
+    @property
+    def test_views(self) -> int:
+        """In how many ways the test set is seen."""
+        return self.views if any(shift.on_test and not shift.alike for shift in self.shifts) else 1
+
+    def shifted(self, x: torch.Tensor, reading: Reading) -> torch.Tensor:
+        """The samples `x`, shifted as whoever owns them shifts; of the test set, as the reading's client does."""
+        for number, shift in enumerate(self.shifts):
+            fitted = self.fitted[number] if self.fitted else None
+            if reading.test:
+                x = shift.apply(x, reading, fitted) if shift.on_test else x
+            elif self.owners is None:
+                x = shift.apply(x, reading, fitted)
+            else:
+                x = self._by_owner(shift, x, reading, fitted)
+        return x
+
+    def relabelled(self, y: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        """What clients take for the labels `y` of the samples `index`."""
+        if self.labels is None:
+            return y
+        return y.new_tensor(self.labels[index.numpy()])
+
+    def _by_owner(self, shift: Shift, x: torch.Tensor, reading: Reading, fitted: Any) -> torch.Tensor:
+        owner_of = self._owner_of()[reading.index.numpy()]
         x = x.clone()
         for owner in np.unique(owner_of):
             mine = np.flatnonzero(owner_of == owner)
-            x[mine] = shift.apply(x[mine], int(owner), self.views, generator)
+            x[mine] = shift.apply(x[mine], replace(reading, index=reading.index[mine], client=int(owner)), fitted)
         return x
 
     def _owner_of(self) -> Ints:
@@ -67,7 +88,7 @@ class Split:
         return np.array([len(held) for held in self.indices], dtype=np.int64)
 
     def counts(self, labels: np.ndarray, num_classes: int) -> Ints:
-        """How many samples of each class each client holds, [N, K]."""
+        """How many samples of each class each client holds, [N, K], by these labels, the true ones as a rule."""
         labels = np.asarray(labels)
         if len(labels) and int(labels.max()) >= num_classes:
             raise BadInput(f"num_classes must be above the largest label, {labels.max()}: not {num_classes}.")
@@ -114,27 +135,4 @@ class Placement(ABC):
         """Disjoint int64 index arrays, one per client, from at least as many samples as clients."""
 
     def check(self) -> None:  # noqa: B027 (nothing to refuse is a fine answer)
-        """Raise BadInput for field values that make no sense."""
-
-
-class Shift(ABC):
-    """What a client does to its features. Subclasses are frozen dataclasses.
-
-    When `on_test`, the test set is shifted too: the evaluation set is then N copies of it, the i-th shifted
-    as client i's data are.
-    """
-
-    @property
-    @abstractmethod
-    def on_test(self) -> bool: ...
-
-    @abstractmethod
-    def level(self, client: int, num_clients: int) -> float:
-        """How strongly client `client` (from 0) is shifted; 0 leaves its features as they are."""
-
-    @abstractmethod
-    def apply(self, x: torch.Tensor, client: int, num_clients: int, generator: torch.Generator) -> torch.Tensor:
-        """The shifted batch [B, ...]; `x` itself is left alone. Called anew each time a batch is read."""
-
-    def check(self) -> None:  # noqa: B027
         """Raise BadInput for field values that make no sense."""
