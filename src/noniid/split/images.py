@@ -13,11 +13,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from noniid.errors import BadInput
-from noniid.split.shift import Grow, Growing, Reading, check_grow, ladder
+from noniid.split.shift import Grow, Laddered, Reading, check_grow, ladder
 
 
 @dataclass(frozen=True)
-class Rotate(Growing):
+class Rotate(Laddered):
     """Images turned counter-clockwise, from not at all at the first client to so many degrees at the last.
 
     Pixels are interpolated, and what comes in from outside is 0. rotate(270) with four clients is 0, 90, 180, 270.
@@ -52,7 +52,7 @@ class Rotate(Growing):
 
 
 @dataclass(frozen=True)
-class Scale(Growing):
+class Scale(Laddered):
     """Features times 1 + `by`: unchanged at the first client, all of it at the last, so that scale(1) doubles them.
 
     Of images it is the brightness. Nothing is clipped.
@@ -77,7 +77,7 @@ class Scale(Growing):
 
 
 @dataclass(frozen=True)
-class Contrast(Growing):
+class Contrast(Laddered):
     """Each image's distance from its own mean times 1 + `by`: unchanged at the first client, all of it at the last.
 
     contrast(-0.9) leaves the last client a tenth of the contrast. Nothing is clipped.
@@ -104,7 +104,7 @@ class Contrast(Growing):
 
 
 @dataclass(frozen=True)
-class Blur(Growing):
+class Blur(Laddered):
     """Images blurred by a Gaussian, from not at all at the first client to so many pixels (std) at the last.
 
     What lies outside is taken to be as the nearest pixel inside.

@@ -70,7 +70,7 @@ class Shift(ABC):
         """Raise BadInput for field values that make no sense."""
 
 
-class Growing(Shift):
+class Laddered(Shift):
     """A shift with the fields `grow`, how it grows from client to client, and `test`, whether of the test set too."""
 
     grow: Grow
