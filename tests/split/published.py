@@ -101,3 +101,28 @@ def fcube_points(py):
             train_y.append(i % 2)
     test = [[py.random() * 2 - 1 for _ in range(3)] for _ in range(1000)]
     return train, train_y, test, [0 if point[0] > 0 else 1 for point in test]
+
+
+def mixed(labels, N, beta, legacy):
+    """None where the published loop would never end: the last party finds no label but its own with one owner."""
+    owners_of, second = [1] * N, []
+    for party in range(N):
+        if not any(owners_of[label] < 2 for label in range(N) if label != party):
+            return None
+        while True:
+            label = legacy.py.randint(0, N - 1)
+            if label != party and owners_of[label] < 2:
+                break
+        owners_of[label] += 1
+        second.append(label)
+    held = [[] for _ in range(N)]
+    for label in range(N):
+        indices = indices_of(labels, label)
+        legacy.np.shuffle(indices)
+        share = legacy.np.dirichlet([beta, beta])[0]
+        cut = int(share * len(indices))
+        parts = [indices[:cut].tolist(), indices[cut:].tolist()]
+        for party in range(N):
+            if label in (party, second[party]):
+                held[party] += parts.pop(0)
+    return held

@@ -8,7 +8,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noniid.seeds import Published
-from noniid.split import PLACEMENTS, SHIFTS, Dirichlet, Fcube, Iid, Labels, Quantity, Recipe, Similarity, parse
+from noniid.split import (
+    PLACEMENTS,
+    SHIFTS,
+    By,
+    Clustered,
+    Dirichlet,
+    Fcube,
+    Grouped,
+    Growing,
+    Iid,
+    Independent,
+    Labels,
+    Lognormal,
+    Population,
+    Quantity,
+    Recipe,
+    Replay,
+    Shards,
+    Similarity,
+    Sizes,
+    Traits,
+    TwoOwners,
+    Zipf,
+    parse,
+    wander,
+)
 
 # One or more usable instances of everything registered.
 EXAMPLES = {
@@ -18,9 +43,26 @@ EXAMPLES = {
     "quantity": [Quantity(0.5, 1), Quantity(100.0, 4)],
     "fcube": [Fcube()],
     "similarity": [Similarity(0), Similarity(35), Similarity(100)],
+    "shards": [Shards(1), Shards(3)],
+    "population": [Population(0), Population(0.3), Population(1, 5, "per-class"), Population(np.inf)],
+    "two_owners": [TwoOwners(5), TwoOwners(100)],
+    "replay": [Replay("counts")],
+    "lognormal": [Lognormal(0, 1), Lognormal(0.7, 2)],
+    "zipf": [Zipf(0.5), Zipf(1)],
+    "growing": [Growing(), Growing("square"), Growing("exponential")],
+    "sizes": [Sizes("7,1, 20"), Sizes("40")],
+    "by": [By("writer"), By("writer", 3, most=4)],
+    "grouped": [Grouped("writer")],
+    "independent": [Independent(1), Independent(0.3, features="writer"), Independent(0.5, 5, moves="capped", xi=1)],
+    "clustered": [Clustered(3), Clustered(4, 1, within="all")],
 }
 PLACED = [placement for examples in EXAMPLES.values() for placement in examples]
 STREAMS = [np.random.default_rng, Published]
+DROPS = (Labels, Similarity, Shards, Population, Sizes, By, Clustered)  # others hand out every sample
+# What a client holds of each label follows from the labels' sizes, whatever the order of the samples.
+BY_SIZES = (Labels, Dirichlet, Population, TwoOwners, Replay, Independent)
+UNDRAWN = [*EXAMPLES["fcube"], *EXAMPLES["by"], Dirichlet(1, 2, seed=2020)]  # the same whatever the run's seed
+WRITERS = 12
 
 
 @st.composite
@@ -33,6 +75,48 @@ def tasks(draw):
     return labels[list(order)].astype(dtype), draw(st.integers(1, 6)), draw(st.integers(0, 2**31))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def short_walks():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wander, "BEFORE", {"share": 200, "capped": 200})
+        patch.setattr(wander, "SEARCH", 200)
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Counts of 20 clients for 3, 4 and 5 classes."""
+    folder = tmp_path_factory.mktemp("counts")
+    for num_classes in (3, 4, 5):
+        counts = np.random.default_rng(num_classes).integers(1, 9, (20, num_classes))
+        np.savetxt(folder / f"{num_classes}.csv", counts, delimiter=",", fmt="%d")
+    return folder
+
+
+def fitted(placement, labels, num_clients, folder):
+    """The placement and a number of clients that suit these labels."""
+    num_classes = int(labels.max()) + 1
+    if isinstance(placement, Replay):
+        return Replay(str(folder / f"{num_classes}.csv")), num_clients
+    if isinstance(placement, TwoOwners):
+        return placement, num_classes
+    if isinstance(placement, Growing):  # with more clients the first ones' shares are less than a sample
+        return placement, min(num_clients, 3)
+    return placement, None if placement.own_count else num_clients
+
+
+def traits_of(labels):
+    """Labels, a writer for each sample, and features that differ by label and sample."""
+    n = len(labels)
+    x = np.stack([labels, np.sin(np.arange(n)), np.arange(n) % 7], axis=1)
+    return Traits(labels, {"writer": np.arange(n) ** 2 % 53 % WRITERS}, lambda index: x[index])
+
+
+def permuted(traits, order):
+    columns = {name: values[order] for name, values in traits.columns.items()}
+    return Traits(traits.labels[order], columns, lambda index: traits.read(order[index]))
+
+
 def test_every_registered_placement_has_examples():
     assert set(EXAMPLES) == set(PLACEMENTS)
     assert {type(p) for p in PLACED} == set(PLACEMENTS.values())
@@ -42,25 +126,43 @@ def test_every_registered_placement_has_examples():
 @pytest.mark.parametrize("placement", PLACED, ids=PLACEMENTS.write)
 @settings(max_examples=25, deadline=None)
 @given(task=tasks())
-def test_disjoint_complete_deterministic_and_without_side_effects(placement, make_draws, task):
+def test_disjoint_complete_deterministic_and_without_side_effects(placement, make_draws, folder, task):
     labels, num_clients, seed = task
-    before = labels.copy()
-    split = Recipe(placement).make(labels, num_clients, make_draws(seed))
+    placement, asked = fitted(placement, labels, num_clients, folder)
+    before, traits = labels.copy(), traits_of(labels)
+    split = Recipe(placement).make(traits, asked, make_draws(seed))
     everything = np.concatenate(split.indices)
-    assert split.num_clients == len(split.sizes) == num_clients
+    assert split.num_clients == len(split.sizes) == (asked or placement.count(traits, None))
     assert all(part.dtype == np.int64 for part in split.indices)
     assert split.sizes.min() >= 1
     assert len(np.unique(everything)) == len(everything)
     assert everything.min() >= 0 and everything.max() < len(labels)
     assert len(everything) + split.num_dropped == len(labels)
-    assert split.num_dropped == 0 or isinstance(placement, Labels | Similarity)
+    assert split.num_dropped == 0 or isinstance(placement, DROPS)
     assert (labels == before).all()
-    again = Recipe(placement).make(labels, num_clients, make_draws(seed))
+    again = Recipe(placement).make(traits, asked, make_draws(seed))
     assert all((a == b).all() for a, b in zip(split.indices, again.indices, strict=True))
     counts = split.counts(labels, 5)
-    assert counts.shape == (num_clients, 5)
+    assert counts.shape == (split.num_clients, 5)
     assert (counts.sum(axis=1) == split.sizes).all()
     assert (counts.sum(axis=0) <= np.bincount(labels, minlength=5)).all()
+
+
+@pytest.mark.parametrize("placement", [p for p in PLACED if not isinstance(p, Grouped)], ids=PLACEMENTS.write)
+@settings(max_examples=10, deadline=None)
+@given(task=tasks(), order=st.randoms(use_true_random=False))
+def test_the_order_of_the_samples_changes_no_size(placement, folder, task, order):
+    labels, num_clients, seed = task
+    placement, asked = fitted(placement, labels, num_clients, folder)
+    mixed = np.array(order.sample(range(len(labels)), len(labels)))
+    traits, other = traits_of(labels), permuted(traits_of(labels), mixed)
+    split = Recipe(placement).make(traits, asked, np.random.default_rng(seed))
+    again = Recipe(placement).make(other, asked, np.random.default_rng(seed))
+    assert (split.sizes == again.sizes).all()
+    if isinstance(placement, BY_SIZES):
+        assert (split.counts(labels, 5) == again.counts(labels[mixed], 5)).all()
+    if isinstance(placement, By):
+        assert all(set(a) == set(mixed[b]) for a, b in zip(split.indices, again.indices, strict=True))
 
 
 @pytest.mark.parametrize("placement", [Iid(), Quantity(0.5, 1), Fcube()], ids=PLACEMENTS.write)
@@ -75,10 +177,12 @@ def test_placements_that_do_not_look_at_labels(placement, seed):
     )
 
 
-@pytest.mark.parametrize("placement", [Iid(), Labels(2), Dirichlet(0.5, 2), Quantity(0.5, 2)], ids=PLACEMENTS.write)
-def test_another_seed_is_another_split(placement):
-    labels = np.arange(300) % 10
-    first, second = (np.concatenate(placement.place(labels, 5, np.random.default_rng(s))) for s in (0, 1))
+@pytest.mark.parametrize("placement", [p for p in PLACED if p not in UNDRAWN], ids=PLACEMENTS.write)
+def test_another_seed_is_another_split(placement, folder):
+    labels = np.arange(300) % 5
+    placement, asked = fitted(placement, labels, 4, folder)
+    placed = (placement.place(traits_of(labels), asked, np.random.default_rng(s)) for s in (0, 1))
+    first, second = map(np.concatenate, placed)
     assert not np.array_equal(first, second)
 
 

@@ -52,7 +52,7 @@ def test_canonical_text(text, canonical):
     [
         ("dirichlt(0.5)", "did you mean 'dirichlet'"),
         ("iid + niose(0.5)", "did you mean 'noise'"),
-        ("zzz", "Known: dirichlet, fcube, iid, labels, noise, quantity"),
+        ("zzz", "Known: blur, by, clustered, contrast, dirichlet"),
         ("iid + labels(2)", r"iid and labels\(2\) both say who holds what: keep one"),
         ("labels", "labels needs k"),
         ("labels(two)", "labels's k is a whole number"),
@@ -82,8 +82,8 @@ def test_a_split_of_ones_own():
 class Reverse(Iid):
     step: int = 1
 
-    def deal(self, labels, num_clients, draws):
-        return np.array_split(np.arange(len(labels))[:: -self.step], num_clients)
+    def deal(self, traits, num_clients, draws):
+        return np.array_split(np.arange(len(traits))[:: -self.step], num_clients)
 
 
 def test_a_split_reports_what_it_dropped_and_carries_the_shifts():

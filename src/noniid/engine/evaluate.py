@@ -17,6 +17,7 @@ from noniid import seeds
 from noniid.algorithms import Output
 from noniid.engine.base import Engine
 from noniid.engine.replica import Replica
+from noniid.split import Reading
 
 CHUNK = 250  # samples per job: small enough for the cache, and fixed, so that sums never depend on the workers
 
@@ -48,8 +49,7 @@ def evaluate(engine: Engine, w: Tensor) -> Evaluation:
     """Top-1 accuracy and mean cross-entropy of the model `[P]`, or of a model for each client `[N, P]`."""
     task = engine.task
     test, num_classes = task.dataset.test, task.dataset.num_classes
-    shifts = [shift for shift in task.split.shifts if shift.on_test]
-    views = len(w) if w.dim() == 2 else task.split.views if shifts else 1
+    views = len(w) if w.dim() == 2 else task.split.test_views
     models = w.expand(views, -1)
     jobs = [(view, index) for view in range(views) for index in torch.arange(len(test)).split(CHUNK)]
 
@@ -58,8 +58,7 @@ def evaluate(engine: Engine, w: Tensor) -> Evaluation:
         view, index = job
         x, y = test.batch(index), test.y[index]
         noise = seeds.torch_stream(task.seed, "test inputs", view, int(index[0]))
-        for shift in shifts:
-            x = shift.apply(x, view, task.split.views, noise)
+        x = task.split.shifted(x, Reading(index, view, task.split.views, noise, test=True))
         replica.row.copy_(models[view])
         logits = Output.of(replica.model.eval()(x.to(task.device))).logits.cpu()
         hits = torch.bincount(y[logits.argmax(1) == y], minlength=num_classes)

@@ -19,7 +19,7 @@ from noniid.algorithms.wrappers import Stack
 from noniid.data import Dataset
 from noniid.engine.augment import crop_flip
 from noniid.optim import Optimiser
-from noniid.split import Split
+from noniid.split import Reading, Split
 
 LARGE = 512  # samples of a pass that trains nothing
 
@@ -118,6 +118,5 @@ class Task:
         x = train.batch(index)
         if augment and self.work.augment == "crop-flip":
             x = crop_flip(x, noise)
-        for shift in self.split.shifts:
-            x = self.split.shifted(shift, x, index, client, noise)
-        return Batch(x.to(self.device), train.y[index].to(self.device))
+        x = self.split.shifted(x, Reading(index, client, self.split.views, noise))
+        return Batch(x.to(self.device), self.split.relabelled(train.y[index], index).to(self.device))

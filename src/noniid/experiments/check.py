@@ -13,8 +13,11 @@ MOST = 2**31  # of anything that is counted
 
 def check(experiment: Experiment) -> None:
     """Raises BadInput with one sentence for values that no data could make sense of."""
-    for name in ("rounds", "epochs", "batch", "eval_every", "clients"):
+    counted = ("rounds", "epochs", "batch", "eval_every", "clients")
+    for name in counted[: -1 if experiment.split.placement.own_count else None]:
         value = getattr(experiment, name)
+        if value is None:
+            raise BadInput(f"{experiment.split} does not know how many clients there are: give {name}.")
         if value < 1:
             raise BadInput(f"{name} is {value}: give 1 or more.")
         if value > MOST:
@@ -24,7 +27,7 @@ def check(experiment: Experiment) -> None:
     if not 0 < experiment.lr_decay <= 1:
         raise BadInput(f"lr_decay is {experiment.lr_decay:g}: give a factor above 0, up to 1 (no decay).")
     _check_seed(experiment)
-    cohort_size(experiment.clients, experiment.participation)
+    cohort_size(experiment.clients or 1, experiment.participation)
     experiment.optim.check()
     experiment.wrap.check()
     experiment.split.placement.check()

@@ -57,7 +57,7 @@ class Experiment:
     split: Recipe
     algorithm: Algorithm = FedAvg()  # noqa: RUF009 - frozen, like every field here
     model: Model = None  # type: ignore[assignment] - the data set's default
-    clients: int = 10
+    clients: int | None = 10  # None: the split has a count of its own
     participation: float = 1.0
     rounds: int = 50
     epochs: int = 10
@@ -79,6 +79,8 @@ class Experiment:
     def __post_init__(self) -> None:
         if self.model is None:  # pyright: ignore[reportUnnecessaryComparison]
             object.__setattr__(self, "model", default_model(self.data))
+        if self.split.placement.own_count:  # whatever was asked for, so that one run has one key
+            object.__setattr__(self, "clients", None)
 
     def record(self) -> dict[str, Any]:
         """Every field as text or number, ready for JSON, but later ones at their defaults; `from_record` undoes it."""

@@ -19,7 +19,7 @@ from noniid.experiments.check import check
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.privacy import check_statistics
 from noniid.rows import Layout
-from noniid.split import Split
+from noniid.split import Split, Traits
 
 
 class Ready(NamedTuple):
@@ -62,7 +62,7 @@ def prepare(experiment: Experiment) -> Ready:
         raise BadInput("the model has no trainable parameters.")
     device = experiment.device
     pooled = experiment.algorithm.pooled
-    clients = 1 if pooled else experiment.clients
+    clients = 1 if pooled else placed.split.num_clients
     federation = Federation(
         clients,
         cohort_size(clients, 1.0 if pooled else experiment.participation),
@@ -102,8 +102,11 @@ def place(experiment: Experiment) -> Placed:
         drawn = experiment.seed if data.is_drawn(experiment.data) else None
         dataset = _load_own(experiment.data, drawn)
         draws = seeds.stream(experiment.seed, "split")
-    labels = dataset.train.y.numpy()
-    return Placed(dataset, experiment.split.make(labels, experiment.clients, draws))
+    return Placed(dataset, experiment.split.make(_traits(dataset.train), experiment.clients, draws))
+
+
+def _traits(samples: data.Samples) -> Traits:
+    return Traits(samples.y.numpy(), samples.columns, lambda index: samples.batch(torch.from_numpy(index)))
 
 
 def _load(name: str, seed: int | None, draws: seeds.Draws) -> data.Dataset:

@@ -76,13 +76,21 @@ def spent(experiment: Experiment, rounds: int) -> dict[str, Any]:
         return {"no_epsilon": "the algorithm keeps more of its clients than the mean, where noise hides them"}
     if noise.multiplier == 0:
         return {"no_epsilon": "noise of multiplier 0 hides nothing"}
-    delta = default_delta(experiment.clients)
-    cohort = cohort_size(experiment.clients, experiment.participation)
     try:
-        found = epsilon(noise.multiplier, cohort, experiment.clients, rounds, delta)
+        clients = experiment.clients or _counted(experiment)
+        delta = default_delta(clients)
+        cohort = cohort_size(clients, experiment.participation)
+        found = epsilon(noise.multiplier, cohort, clients, rounds, delta)
     except BadInput as error:
         return {"no_epsilon": str(error)}
     return {"epsilon": found, "delta": delta}
+
+
+def _counted(experiment: Experiment) -> int:
+    """How many clients its split makes of the data."""
+    from noniid.experiments.prepare import place  # which imports this module
+
+    return place(experiment).split.num_clients
 
 
 def check_statistics(wrap: Stack, module: nn.Module, layout: Layout, bn: BatchNorm) -> None:

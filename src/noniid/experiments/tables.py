@@ -161,7 +161,8 @@ def estimate_seconds(experiment: Experiment, store: Store, calibrate: Calibrate)
     if run and run.status in ENDED:
         return 0.0
     rate = stored_rate(experiment, store) or calibrate(experiment)
-    share = cohort_size(experiment.clients, experiment.participation) / experiment.clients
+    clients = experiment.clients or 1  # published tables all say how many
+    share = cohort_size(clients, experiment.participation) / clients
     samples_per_round = experiment.epochs * share * data.CATALOGUE[experiment.data].num_train
     rounds_ahead = experiment.rounds - len(store.rounds(experiment.key))
     return rounds_ahead * samples_per_round / rate if rate else None
@@ -187,7 +188,7 @@ def measure_rate(experiment: Experiment) -> float | None:
     """
     if not any(row.here for row in data.listing() if row.name == experiment.data):
         return None
-    even, clients = split.Recipe(shifts=experiment.split.shifts), min(experiment.clients, default_workers())
+    even, clients = split.Recipe(shifts=experiment.split.shifts), min(experiment.clients or 1, default_workers())
     never_diverges = replace(experiment.optim, lr=1e-6)
     trial = replace(
         experiment, split=even, clients=clients, participation=1.0, epochs=1,

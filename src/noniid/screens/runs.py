@@ -22,7 +22,8 @@ def comparison(console: Console, runs: Sequence[Run]) -> None:
     settings: dict[str, list[Line]] = {}
     for line in lines(runs):
         e = line.experiment
-        title = f"{e['data']}, {e['split']}, {e['clients']} clients, {e['rounds']} rounds, {e['model']}"
+        clients = f"{e['clients']} clients, " if e["clients"] else ""  # without where the split says how many
+        title = f"{e['data']}, {e['split']}, {clients}{e['rounds']} rounds, {e['model']}"
         settings.setdefault(title, []).append(line)
     for title, found in settings.items():
         num_seeds = max(len(line.runs) for line in found)
@@ -72,7 +73,7 @@ def listing(console: Console, runs: Iterable[Run]) -> None:
         e, s = run.experiment, run.summary
         rounds = f"{s.get('rounds', 0)}/{e['rounds']}"
         accuracy = percent(Spread.of([s.get("accuracy")]))
-        table.add_row(run.key, f"{e['data']}, {e['split']}", e["algorithm"], str(e["clients"]), str(e["seed"]),
+        table.add_row(run.key, f"{e['data']}, {e['split']}", e["algorithm"], str(e["clients"] or "-"), str(e["seed"]),
                       rounds, accuracy, run.status)  # fmt: skip
     console.print(table)
 

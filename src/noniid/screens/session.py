@@ -210,7 +210,7 @@ def show_placed(experiment: Experiment, *, figure: str | None, as_json: bool, sh
         check_figure(figure)
     placed = place(experiment)
     labels, num_classes = placed.dataset.train.y.numpy(), placed.dataset.num_classes
-    title = f"{experiment.data}, {experiment.split}, {experiment.clients} clients"
+    title = f"{experiment.data}, {experiment.split}, {placed.split.num_clients} clients"
     if as_json:
         print(json.dumps(split_json(placed.split, labels, num_classes)))
     else:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from noniid.errors import BadInput
 from noniid.seeds import Draws, Published
-from noniid.split.base import Ints, Placement, check_room, check_search, deal_out, search, sort_by_class
+from noniid.split.base import Placement
+from noniid.split.dealing import check_room, check_search, deal_out, pools, search, sort_by_class
+from noniid.split.traits import Ints, Traits
 
 ATTEMPTS = 2_000  # each shuffles all samples: seconds in the worst case for 60,000 of them
 
@@ -41,10 +43,10 @@ class Labels(Placement):
         if self.first not in ("by-index", "random"):
             raise BadInput(f"labels' first is by-index or random, not {self.first!r}.")
 
-    def deal(self, labels: np.ndarray, num_clients: int, draws: Draws) -> list[Ints]:
-        by_class, class_sizes = sort_by_class(labels)
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+        by_class, class_sizes = sort_by_class(traits.labels)
         owns = self._owners(num_clients, len(class_sizes), draws)
-        for pool in _pools(by_class, class_sizes):
+        for pool in pools(by_class, class_sizes):
             draws.shuffle(pool)
         # Each owner gets an equal part, and the first owners one more where it does not come out even.
         num_owners = np.maximum(owns.sum(axis=1, keepdims=True), 1)
@@ -89,13 +91,13 @@ class Dirichlet(Placement):
         if self.seed is not None and not 0 <= self.seed < 1 << 32:
             raise BadInput(f"dirichlet's seed is a whole number from 0 to 2^32 - 1, not {self.seed}.")
 
-    def deal(self, labels: np.ndarray, num_clients: int, draws: Draws) -> list[Ints]:
-        check_room(self.min_size, num_clients, len(labels))
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+        check_room(self.min_size, num_clients, len(traits))
         if self.seed is not None:
             draws = Published(self.seed)
-        ascending, class_sizes = sort_by_class(labels)
+        ascending, class_sizes = sort_by_class(traits.labels)
         by_class = np.empty_like(ascending)
-        pools = _pools(by_class, class_sizes)
+        runs = pools(by_class, class_sizes)
         rehearsal = np.random.default_rng(0)
 
         def rehearse() -> int:
@@ -104,7 +106,7 @@ class Dirichlet(Placement):
 
         def attempt() -> Ints | None:
             by_class[:] = ascending
-            table = self._table(class_sizes, num_clients, draws, lambda k: draws.shuffle(pools[k]))
+            table = self._table(class_sizes, num_clients, draws, lambda k: draws.shuffle(runs[k]))
             return None if table is None or self._num_short(table) else table
 
         goal = f"dirichlet({self.beta:g}) with {self.min_size:,} samples or more for {num_clients:,} clients"
@@ -133,8 +135,3 @@ class Dirichlet(Placement):
             table[k] = np.diff(np.minimum(cuts, size), prepend=0, append=size)
             held += table[k]
         return table
-
-
-def _pools(by_class: Ints, class_sizes: Ints) -> list[Ints]:
-    """The run of each class in `by_class`, as views to shuffle in place."""
-    return np.split(by_class, np.cumsum(class_sizes)[:-1])
