@@ -12,7 +12,7 @@ import inspect
 import json
 import re
 import sys
-from collections import Counter
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,12 @@ import click
 from noniid.algorithms import ALGORITHMS
 from noniid.cli import main as noniid
 from noniid.data import CATALOGUE
-from noniid.experiments.published import PRESETS
-from noniid.experiments.tables import Selected, plan, select
 from noniid.models import MODELS
-from noniid.papers.niid_bench import PAPER, TABLE_3
-from noniid.results.compare import COLUMNS, ComparedCell, compare, tally
 from noniid.spec import Registry
 from noniid.split import PLACEMENTS, SHIFTS
-from tests import generated_runs
+from tests import generated_claims, generated_runs
 from tests.doc_examples import failures
-from tests.generated_runs import read_runs
+from tests.generated_runs import NOTHING
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))  # scripts that import each other by their plain names
@@ -39,7 +35,6 @@ sys.path.insert(0, str(ROOT / "benchmarks"))  # scripts that import each other b
 import harness  # noqa: E402
 
 CLI_PAGE = ROOT / "docs" / "cli.md"
-RUNS = ROOT / "reproductions" / "niid-bench" / "runs.csv"
 KEPT = ROOT / "benchmarks" / "results"
 _BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -85,6 +80,17 @@ def _section(path: str, command: click.Command) -> str:
 
 
 # What there is
+
+
+def names() -> str:
+    """What can be chosen, on a few lines."""
+    rooms: dict[str, tuple[Registry[Any], str]] = {
+        "algorithms": (ALGORITHMS, "algorithms"), "placements": (PLACEMENTS, "splits"), "shifts": (SHIFTS, "splits"),
+        "models": (MODELS, "data"),
+    }  # fmt: skip
+    lines = [f"- [{len(known)} {room}](docs/{page}.md): {', '.join(known)}" for room, (known, page) in rooms.items()]
+    lines.append(f"- [{len(CATALOGUE)} data sets](docs/data.md): {', '.join(CATALOGUE)}")
+    return "".join(textwrap.fill(line, 120, subsequent_indent="  ", break_on_hyphens=False) + "\n" for line in lines)
 
 
 def algorithms() -> str:
@@ -139,47 +145,13 @@ def first_sentence(cls: type[Any]) -> str:
     return " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
 
 
-# Claimed and measured
-
-
-def reproduction(path: Path = RUNS) -> str:
-    """Table 3 of NIID-Bench beside the runs in an export of `noniid show --csv`."""
-    if not path.exists():
-        return "Nothing has been measured yet.\n"
-    runs = read_runs(path)
-    seeds = sorted({int(run["seed"]) for run in runs.values()})
-    plans = plan(_cells(), PAPER.protocol, seeds, PRESETS["niid-bench"])
-    found = [
-        (each, [runs.pop(e.key) for e in each.experiments if e.key in runs]) for each in plans
-    ]  # a run counts once
-    cells = [_compared(each, mine) for each, mine in found if mine]
-    others = f" {len(runs)} more runs in the export belong to no cell of the table." if runs else ""
-    return f"{table(COLUMNS, [each.row() for each in cells])}\n{tally(cells) or 'No cell measured'}.{others}\n"
-
-
-def _cells() -> list[Selected]:
-    """FedProx's with every mu that the paper tried, too: it prints the best one's accuracy, and not which it was."""
-    cells = select(TABLE_3, [], [], [])
-    tried = select(TABLE_3, [], [], [f"fedprox({mu:g})" for mu in PAPER.protocol("mnist").mu_grid])
-    return [each for one in cells for each in [one, *(other for other in tried if other.cell is one.cell)]]
-
-
-def _compared(planned: Any, runs: list[dict[str, str]]) -> ComparedCell:
-    claim = planned.selected.cell.claim("v2")
-    values = [100 * float(run["accuracy"]) for run in runs if run["status"] == "done"]
-    lost = [run["status"] for run in runs if run["status"] != "done"]
-    reasons = Counter(run["reason"] for run in runs if run["reason"])
-    note = "; ".join(filter(None, [planned.note, *reasons]))
-    return compare(planned.selected.names, (claim.value, claim.spread), values, lost, note)
-
-
 # Speed and memory
 
 
 def benchmarks(folder: Path = KEPT) -> str:
     """Every kept table, under what it was measured on."""
     parts = [_benchmark(json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
-    return "\n".join(parts) or "Nothing has been measured yet.\n"
+    return "\n".join(parts) or NOTHING
 
 
 def _benchmark(kept: dict[str, Any]) -> str:
@@ -192,10 +164,17 @@ def _benchmark(kept: dict[str, Any]) -> str:
 
 FROM_RUNS: dict[str, Callable[[], str]] = {
     each.__name__: functools.partial(each, table)
-    for each in (generated_runs.family, generated_runs.scaffold, generated_runs.rfedavg, generated_runs.radfed)
+    for each in (
+        generated_claims.claims,
+        generated_claims.reproduction,
+        generated_runs.family,
+        generated_runs.scaffold,
+        generated_runs.rfedavg,
+        generated_runs.radfed,
+    )
 }
 BLOCKS: dict[str, Callable[[], str]] = {
-    "algorithms": algorithms, "splits": splits, "datasets": datasets, "models": models, "reproduction": reproduction,
+    "names": names, "algorithms": algorithms, "splits": splits, "datasets": datasets, "models": models,
     "benchmarks": benchmarks,
     **FROM_RUNS,
 }  # fmt: skip

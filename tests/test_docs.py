@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from noniid.algorithms import ALGORITHMS
+from noniid.data import CATALOGUE
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.tables import plan, select
+from noniid.models import MODELS
 from noniid.papers.niid_bench import PAPER, TABLE_3
 from noniid.results.table import FIELDS
+from noniid.split import PLACEMENTS, SHIFTS
 from tests import generated_docs
 from tests.doc_examples import command_lines, failures, fences, refusal, wrong_commands, wrong_sessions
-from tests.generated_docs import PRESETS, filled, pages, reproduction, stale
+from tests.generated_claims import PRESETS, claims, reproduction
+from tests.generated_docs import filled, pages, stale, table
 
 
 def test_generated_parts_are_fresh() -> None:
@@ -80,7 +86,8 @@ def test_filling_twice_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(generated_docs.BLOCKS) - {"reproduction", "benchmarks", *generated_docs.FROM_RUNS})
+    "name",
+    sorted(set(generated_docs.BLOCKS) - {"names", "benchmarks", *generated_docs.FROM_RUNS}),
 )
 def test_every_block_is_a_table_of_equal_rows(name: str) -> None:
     lines = generated_docs.BLOCKS[name]().splitlines()
@@ -89,6 +96,15 @@ def test_every_block_is_a_table_of_equal_rows(name: str) -> None:
 
 
 # Speed and memory
+
+
+def test_the_readme_says_everything_on_one_hundred_and_fifty_lines() -> None:
+    assert len((generated_docs.ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_names_of_all_there_is() -> None:
+    listed = re.findall(r"[a-z][\w-]*", generated_docs.names())
+    assert {*ALGORITHMS, *PLACEMENTS, *SHIFTS, *MODELS, *CATALOGUE} <= set(listed)
 
 
 def test_a_kept_table_is_shown_with_what_it_was_measured_on(tmp_path: Path) -> None:
@@ -128,7 +144,7 @@ def export(path: Path, *runs: tuple[Experiment, str, float]) -> Path:
 
 
 def test_nothing_measured(tmp_path: Path) -> None:
-    assert reproduction(tmp_path / "runs.csv") == "Nothing has been measured yet.\n"
+    assert reproduction(table, tmp_path / "runs.csv") == "Nothing has been measured yet.\n"
 
 
 def test_runs_stand_beside_their_claims(tmp_path: Path) -> None:
@@ -140,7 +156,7 @@ def test_runs_stand_beside_their_claims(tmp_path: Path) -> None:
         (cell("iid", "scaffold"), "done", 0.5),
         (replace(cell("fcube", "fedavg"), rounds=3), "done", 0.1),
     )
-    _, _, one, two, _, words = reproduction(path).splitlines()
+    _, _, one, two, _, words = reproduction(table, path).splitlines()
     assert one.split(" | ")[:6] == ["| fcube", "fcube", "fedavg", "99.8 ± 0.2", "99.2 ± 0.1; 1 diverged", "-0.6"]
     assert one.split(" | ")[6:] == ["within", "2", "diverged in round 3 |"]
     assert two.split(" | ")[:7] == ["| fcube", "iid", "scaffold", "99.8 ± 0.1", "50.0", "-49.8", "below"]
@@ -152,14 +168,29 @@ def test_a_split_is_named_as_the_paper_names_it(tmp_path: Path) -> None:
         select(TABLE_3, ["adult"], ["dirichlet(0.5)"], ["scaffold"]), PAPER.protocol, [0], PRESETS["niid-bench"]
     )
     assert "seed=2020" in str(planned.experiments[0].split)
-    told = reproduction(export(tmp_path / "runs.csv", (planned.experiments[0], "done", 0.764)))
+    told = reproduction(table, export(tmp_path / "runs.csv", (planned.experiments[0], "done", 0.764)))
     assert "| adult | dirichlet(0.5) | scaffold | 76.4 ± 0.0 | 76.4 | +0.0 | within | 1 |  |" in told
+
+
+def test_claims_show_the_best_mu_of_each_cell_as_the_paper_does(tmp_path: Path) -> None:
+    path = export(
+        tmp_path / "runs.csv",
+        (cell("fcube", "fedavg"), "done", 0.991),
+        (cell("fcube", "fedprox"), "done", 0.5),
+        (cell("fcube", "fedprox(0.1)"), "done", 0.9),
+        (cell("iid", "scaffold"), "diverged", 0.2),
+    )
+    head, _, one, two, _, words = claims(table, path).splitlines()
+    assert head == "| data | split | fedavg | fedprox | scaffold |"
+    assert one == "| fcube | fcube | 99.1 (99.8 ± 0.2) | 90.0 (99.8 ± 0.0) |  |"
+    assert two == "| fcube | iid |  |  | 1 diverged (99.8 ± 0.1) |"
+    assert words == "Measured (claimed); 1 of 3 cells within. FedProx with the best mu tried."
 
 
 def test_an_export_with_other_columns_is_refused(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("run,round\n")
     with pytest.raises(ValueError, match="export it again"):
-        reproduction(tmp_path / "runs.csv")
+        reproduction(table, tmp_path / "runs.csv")
 
 
 # Examples
