@@ -44,11 +44,22 @@ def options(*added: Callable[..., Any]) -> Callable[..., Any]:
 store_option = click.option("--store", default=STORE, show_default=True, metavar="FOLDER", help="Where runs are kept.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 
+own_options = options(
+    click.option("--label", metavar="COLUMN", help="Of a file: which column is to be predicted.  [default: label]"),
+    click.option("--client", metavar="COLUMN", help="Of a file: every client is one value of this column."),
+    click.option("--test", type=click.Choice(["rows", "clients"]),
+                 help="Of a file: test on a quarter of each client's rows, or on a quarter of the clients.  "
+                      "[default: rows]"),
+    click.option("--ignore", metavar="COLUMNS", help="Of a file: columns that are no features, as id,name."),
+)  # fmt: skip
 setting_options = options(
-    click.option("--data", default="digits", show_default=True, help="A data set; see `noniid data list`."),
+    click.option("--data", default="digits", show_default=True,
+                 help="A data set, see `noniid data list`; or a file: csv, parquet, npz, libsvm, a folder of images."),
+    own_options,
     click.option("--split", "splits", multiple=True, metavar="SPLIT",
-                 help="Who holds what, as \"dirichlet(0.5) + noise(0.1)\". Repeatable.  [default: dirichlet(0.5)]"),
-    click.option("--clients", type=int, help="How many clients.  [default: 10]"),
+                 help="Who holds what, as \"dirichlet(0.5) + noise(0.1)\". Repeatable.  "
+                      "[default: by(--client), or dirichlet(0.5)]"),
+    click.option("--clients", type=int, help="How many clients.  [default: as many as the data have, or 10]"),
     click.option("--algorithm", "algorithms", multiple=True, metavar="ALGORITHM",
                  help="As \"fedprox(0.01)\", scaffold or my.module:Class; see `noniid algorithms`. Repeatable.  "
                       "[default: fedavg]"),
@@ -160,19 +171,24 @@ def show(run: str | None, store: str, csv_file: str | None, rounds: bool, figure
 
 @main.command()
 @click.argument("data")
-@click.argument("split")
-@click.option("--clients", type=int, default=10, show_default=True, help="How many clients.")
+@click.argument("split", required=False)
+@own_options
+@click.option("--clients", type=int, help="How many clients.  [default: as many as the data have, or 10]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Which draw of the split.")
 @click.option("--as-published", type=click.Choice(["niid-bench"]), help="The index lists of a paper's own code.")
 @click.option("--all", "show_all", is_flag=True, help="Show every client, however many.")
 @click.option("--figure", metavar="FILE", help="Draw it, too (png, svg or pdf).")
 @json_option
-def split(data: str, split: str, seed: int, figure: str | None, as_json: bool, show_all: bool, **given: Any) -> None:
-    """Show who would hold what: clients by labels, and how skewed that is."""
+def split(data: str, split: str | None, seed: int, figure: str | None, as_json: bool, show_all: bool,
+          **given: Any) -> None:  # fmt: skip
+    """Show who would hold what: clients by labels, and how skewed that is.
+
+    DATA is a data set or a file; a file with --client needs no SPLIT.
+    """
     from noniid.experiments.request import request
     from noniid.screens.session import show_placed
 
-    (experiment,) = request(data, [split], [], f"{seed},", **given)
+    (experiment,) = request(data, [split] if split else [], [], f"{seed},", **given)
     show_placed(experiment, figure=figure, as_json=as_json, show_all=show_all)
 
 

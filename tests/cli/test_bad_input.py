@@ -51,6 +51,13 @@ def sentence(told: Result) -> str:
 RUN = [
     ("--data mnits", "did you mean 'mnist'?"),
     ("--data nothing-like-it", "Known: adult, cifar10, covtype, digits, fcube,"),
+    ("--label y", "fcube has its own labels and division"),
+    ("--data table.csv", "there is no file table.csv"),
+    ("--data file --label y", "give a name that ends in .csv"),
+    ("--data file(table.csv,label=y)", "there is no file table.csv"),
+    ("--data memory(x,checksum=1)", "no data called 'x' in this process"),
+    ("--test client", "is not one of 'rows', 'clients'"),
+    ("--split by(writer)", "needs data with columns, and these have none"),
     ("--split dirichlt(0.5)", "did you mean 'dirichlet'?"),
     ("--split dirichlet(0.5)+noize(1)", "did you mean 'noise'?"),
     ("--split dirichlet(0.5)+iid", "both say who holds what"),

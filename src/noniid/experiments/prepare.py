@@ -19,7 +19,7 @@ from noniid.experiments.check import check
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.privacy import check_statistics
 from noniid.rows import Layout
-from noniid.split import Split
+from noniid.split import By, Split
 
 
 class Ready(NamedTuple):
@@ -102,8 +102,13 @@ def place(experiment: Experiment) -> Placed:
         drawn = experiment.seed if data.is_drawn(experiment.data) else None
         dataset = _load_own(experiment.data, drawn)
         draws = seeds.stream(experiment.seed, "split")
-    labels = dataset.train.y.numpy()
-    return Placed(dataset, experiment.split.make(labels, experiment.clients, draws))
+    train = dataset.train
+    return Placed(dataset, experiment.split.make(train.y.numpy(), experiment.clients, draws, train.columns))
+
+
+def natural_clients(name: str, placement: By, seed: int = 0) -> int:
+    """How many clients the data themselves make."""
+    return placement.num_clients(_load_own(name, seed if data.is_drawn(name) else None).train.columns)
 
 
 def _load(name: str, seed: int | None, draws: seeds.Draws) -> data.Dataset:

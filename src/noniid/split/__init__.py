@@ -4,6 +4,7 @@ from noniid.split.base import Placement, Shift, Split
 from noniid.split.feature import Fcube, Noise
 from noniid.split.label import Dirichlet, Labels
 from noniid.split.measure import summary
+from noniid.split.natural import By
 from noniid.split.quantity import Iid, Quantity
 from noniid.split.recipe import PLACEMENTS, SHIFTS, Recipe, parse
 from noniid.split.sorted import Similarity
@@ -11,6 +12,7 @@ from noniid.split.sorted import Similarity
 __all__ = [
     "PLACEMENTS",
     "SHIFTS",
+    "By",
     "Dirichlet",
     "Fcube",
     "Iid",

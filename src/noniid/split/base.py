@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, final
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 R = TypeVar("R")
 
+NO_COLUMNS: Mapping[str, np.ndarray] = {}
 REHEARSALS = 10
 HOPE = 0.01  # a search that expects fewer successes than this in all its attempts is not begun
 
@@ -87,7 +88,9 @@ class Placement(ABC):
     """Who holds which sample. Subclasses are frozen dataclasses and implement `deal`."""
 
     @final
-    def place(self, labels: np.ndarray, num_clients: int, draws: Draws) -> list[Ints]:
+    def place(
+        self, labels: np.ndarray, num_clients: int, draws: Draws, columns: Mapping[str, np.ndarray] = NO_COLUMNS
+    ) -> list[Ints]:
         """One index array per client; every client holds something, or the error says what to change."""
         self.check()
         num_samples = len(labels)
@@ -95,7 +98,7 @@ class Placement(ABC):
             raise BadInput(f"a split needs at least one client, not {num_clients}.")
         if num_clients > num_samples:
             raise BadInput(f"{num_samples:,} samples cannot be split over {num_clients:,} clients: use fewer clients.")
-        held = self.deal(np.asarray(labels), num_clients, draws)
+        held = self.deal_known(np.asarray(labels), columns, num_clients, draws)
         empty = sum(len(part) == 0 for part in held)
         if empty:
             raise BadInput(
@@ -103,6 +106,12 @@ class Placement(ABC):
                 "use fewer clients, more data or a milder split."
             )
         return held
+
+    def deal_known(
+        self, labels: np.ndarray, columns: Mapping[str, np.ndarray], num_clients: int, draws: Draws
+    ) -> list[Ints]:
+        """`deal`, for placements that look at what else is known of the samples."""
+        return self.deal(labels, num_clients, draws)
 
     @abstractmethod
     def deal(self, labels: np.ndarray, num_clients: int, draws: Draws) -> list[Ints]:

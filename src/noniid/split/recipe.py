@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 from noniid.errors import BadInput, unknown
 from noniid.seeds import Draws
 from noniid.spec import Registry, split_sum
-from noniid.split.base import Placement, Shift, Split
+from noniid.split.base import NO_COLUMNS, Placement, Shift, Split
 from noniid.split.feature import Fcube, Noise
 from noniid.split.label import Dirichlet, Labels
+from noniid.split.natural import By
 from noniid.split.quantity import Iid, Quantity
 from noniid.split.sorted import Similarity
 
@@ -24,6 +26,7 @@ PLACEMENTS: Registry[Placement] = Registry(
         "similarity": Similarity,
         "quantity": Quantity,
         "fcube": Fcube,
+        "by": By,
     },
 )
 SHIFTS: Registry[Shift] = Registry("split", {"noise": Noise})
@@ -44,10 +47,12 @@ class Recipe:
     placement: Placement = IID
     shifts: tuple[Shift, ...] = ()
 
-    def make(self, labels: np.ndarray, num_clients: int, draws: Draws) -> Split:
+    def make(
+        self, labels: np.ndarray, num_clients: int, draws: Draws, columns: Mapping[str, np.ndarray] = NO_COLUMNS
+    ) -> Split:
         for shift in self.shifts:
             shift.check()
-        indices = tuple(self.placement.place(labels, num_clients, draws))
+        indices = tuple(self.placement.place(labels, num_clients, draws, columns))
         return Split(indices, self.shifts, num_dropped=len(labels) - sum(map(len, indices)))
 
     def __str__(self) -> str:

@@ -1,0 +1,62 @@
+"""A file of the user's own, from the command line: clients as they are, tested by rows or by clients."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli import call
+
+SHORT = ("--rounds", 1, "--epochs", 1, "--json")
+WARDS = 5
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Five wards of 20 rows."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "wards.csv"
+    rows = [f"{rng.normal():.3f},{rng.choice(['a', 'b', '?'])},{i % 2},ward {i % WARDS}" for i in range(100)]
+    path.write_text("\n".join(["pulse,kind,ill,ward", *rows]) + "\n")
+    return path
+
+
+def trained(*arguments: object) -> list[dict[str, object]]:
+    told = call("run", *SHORT, *arguments)
+    assert told.exit_code == 0, told.output
+    return [json.loads(line) for line in told.stdout.splitlines()]
+
+
+def test_every_client_is_one_value(table: Path, tmp_path: Path) -> None:
+    asked = ("--data", table, "--label", "ill", "--client", "ward", "--store", tmp_path / "store")
+    [found] = trained(*asked)
+    assert (found["clients"], found["split"]) == (WARDS, "by(ward)")
+    assert str(found["data"]).startswith("file(")
+    assert trained(*asked) == [found], "what the store holds is not trained again"
+    table.write_text(table.read_text().replace("ward 0", "ward 1"))
+    [other] = trained(*asked)
+    assert other["run"] != found["run"] and other["clients"] == WARDS - 1
+
+
+def test_whole_clients_may_be_tested_on(table: Path, tmp_path: Path) -> None:
+    asked = ("--data", table, "--label", "ill", "--client", "ward", "--test", "clients", "--seeds", 2)
+    found = trained(*asked, "--store", tmp_path / "store")
+    assert [each["clients"] for each in found] == [WARDS - 1] * 2
+
+
+def test_other_splits_and_their_clients(table: Path, tmp_path: Path) -> None:
+    asked = ("--data", table, "--label", "ill", "--client", "ward", "--store", tmp_path / "store")
+    assert [each["clients"] for each in trained(*asked, "--split", "by(kind)", "--split", "iid")] == [3, 10]
+
+
+def test_split_shows_natural_clients(table: Path) -> None:
+    found = json.loads(call("split", table, "--label", "ill", "--client", "ward", "--json").stdout)
+    assert found["sizes"] == [15] * WARDS
+
+
+def test_a_number_of_clients_that_the_data_do_not_have(table: Path) -> None:
+    told = call("split", table, "--label", "ill", "--client", "ward", "--clients", 3)
+    assert (told.exit_code, told.stderr) == (2, "noniid: by(ward) makes 5 clients, not 3: do not say how many.\n")
