@@ -109,18 +109,36 @@ def natural_client(text: str) -> str | None:
 
 def load_own(text: str, draws: Draws) -> Dataset:
     """Read, divided by `draws`, and encoded."""
-    given = OWN.parse(text)
-    if not given.checksum:
-        given = OWN.parse(complete(given))
-    raw = _read(given)
-    y, names = classes(raw.labels, given.label or "label")
-    columns = {name: _as_column(values, name, given.client) for name, values in raw.columns.items()}
-    clients = columns[given.client] if given.client else np.zeros(len(y), np.int64)
+    given, raw = _complete_and_read(text)
+    clients = _columns(raw, given)[given.client] if given.client else np.zeros(len(raw.labels), np.int64)
     train, test = divide(clients, given.test, draws)
-    x = raw.x if isinstance(raw.x, torch.Tensor | SparseRows) else encode(raw.x, train)
-    whole = Samples(x, y, raw.scale, columns)
+    whole, num_classes = _samples(raw, given, train)
     parts = (whole.take(torch.from_numpy(train)), whole.take(torch.from_numpy(test)))
-    return Dataset(text, *parts, len(names), given.checksum)
+    return Dataset(text, *parts, num_classes, given.checksum)
+
+
+def load_whole(text: str) -> Dataset:
+    """All rows, in the order of the file, as both train and test: to be measured, not to be trained on."""
+    given, raw = _complete_and_read(text)
+    whole, num_classes = _samples(raw, given, np.arange(len(raw.labels)))
+    return Dataset(text, whole, whole, num_classes, given.checksum)
+
+
+def _complete_and_read(text: str) -> tuple[Own, Raw]:
+    given = OWN.parse(text)
+    given = given if given.checksum else OWN.parse(complete(given))
+    return given, _read(given)
+
+
+def _samples(raw: Raw, given: Own, train: np.ndarray) -> tuple[Samples, int]:
+    """All rows, numbers measured by the rows `train`; and how many classes there are."""
+    y, names = classes(raw.labels, given.label or "label")
+    x = raw.x if isinstance(raw.x, torch.Tensor | SparseRows) else encode(raw.x, train)
+    return Samples(x, y, raw.scale, _columns(raw, given)), len(names)
+
+
+def _columns(raw: Raw, given: Own) -> dict[str, np.ndarray]:
+    return {name: _as_column(values, name, given.client) for name, values in raw.columns.items()}
 
 
 def _as_column(values: np.ndarray, name: str, client: str | None) -> np.ndarray:

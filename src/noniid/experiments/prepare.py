@@ -19,7 +19,9 @@ from noniid.experiments.check import check
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.privacy import check_statistics
 from noniid.rows import Layout
-from noniid.split import By, Split
+from noniid.split import By, Placement, Profile, Recipe, Split, profile
+
+DEFAULT_CLIENTS = 10
 
 
 class Ready(NamedTuple):
@@ -37,11 +39,26 @@ class Placed:
 
     dataset: data.Dataset
     split: Split
+    placement: Placement
 
     @property
     def counts(self) -> np.ndarray:
         """Training samples by client and label, [N, K]."""
         return self.split.counts(self.dataset.train.y.numpy(), self.dataset.num_classes)
+
+    def seen(self, client: int, index: np.ndarray) -> np.ndarray:
+        """The inputs of these samples as the client that holds them sees them, shifted once."""
+        chosen = torch.from_numpy(index)
+        x = self.dataset.train.batch(chosen)
+        noise = seeds.torch_stream(0, "inputs to measure", client)
+        for shift in self.split.shifts:
+            x = self.split.shifted(shift, x, chosen, client, noise)
+        return x.numpy()
+
+    def profile(self, features: bool = True, seed: int = 0) -> Profile:
+        """The measured skew; that of features takes seconds."""
+        labels, seen = self.dataset.train.y.numpy(), self.seen if features else None
+        return profile(self.split, labels, self.dataset.num_classes, seeds.stream(seed, "profile"), seen)
 
 
 def prepare(experiment: Experiment) -> Ready:
@@ -102,8 +119,18 @@ def place(experiment: Experiment) -> Placed:
         drawn = experiment.seed if data.is_drawn(experiment.data) else None
         dataset = _load_own(experiment.data, drawn)
         draws = seeds.stream(experiment.seed, "split")
-    train = dataset.train
-    return Placed(dataset, experiment.split.make(train.y.numpy(), experiment.clients, draws, train.columns))
+    train, recipe = dataset.train, experiment.split
+    made = recipe.make(train.y.numpy(), experiment.clients, draws, train.columns)
+    return Placed(dataset, made, recipe.placement)
+
+
+def place_whole(name: str, recipe: Recipe, clients: int | None, seed: int) -> Placed:
+    """All rows of data of one's own, or what a data set trains on, split: to be measured, not to be trained on."""
+    dataset = data.load_whole(name) if data.is_own(name) else _load_own(name, seed if data.is_drawn(name) else None)
+    train, placement = dataset.train, recipe.placement
+    natural = placement.num_clients(train.columns) if isinstance(placement, By) else DEFAULT_CLIENTS
+    made = recipe.make(train.y.numpy(), clients or natural, seeds.stream(seed, "split"), train.columns)
+    return Placed(dataset, made, placement)
 
 
 def natural_clients(name: str, placement: By, seed: int = 0) -> int:

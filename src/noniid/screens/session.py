@@ -25,6 +25,7 @@ from noniid.results.store import Run, Store
 from noniid.results.table import Line, lines, record
 from noniid.screens.progress import Progress
 from noniid.screens.runs import comparison, details, listing, write_csv
+from noniid.screens.skew import show_evidence
 from noniid.screens.split import show_split, split_json
 from noniid.screens.words import console
 
@@ -204,16 +205,21 @@ def _series(store: Store, line: Line, label: str) -> Series | None:
     return Series(label, np.array(rounds), values.mean(1), values.min(1), values.max(1))
 
 
-def show_placed(experiment: Experiment, *, figure: str | None, as_json: bool, show_all: bool) -> None:
+def show_placed(
+    experiment: Experiment, *, figure: str | None, as_json: bool, show_all: bool, features: bool = False
+) -> None:
     """Who would hold what: exactly the split that `noniid run` trains on with these clients and this seed."""
     if figure:
         check_figure(figure)
     placed = place(experiment)
     labels, num_classes = placed.dataset.train.y.numpy(), placed.dataset.num_classes
     title = f"{experiment.data}, {experiment.split}, {experiment.clients} clients"
+    profile = placed.profile(features, experiment.seed) if placed.split.num_clients > 1 else None
     if as_json:
-        print(json.dumps(split_json(placed.split, labels, num_classes)))
+        print(json.dumps(split_json(placed.split, labels, num_classes, profile)))
     else:
         show_split(console(), title, placed.split, labels, num_classes, show_all)
+        if profile is not None:
+            show_evidence(console(), profile)
     if figure:
         split_figure(placed.counts, title, figure)

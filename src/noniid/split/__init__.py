@@ -2,8 +2,10 @@
 
 from noniid.split.base import Placement, Shift, Split
 from noniid.split.feature import Fcube, Noise
+from noniid.split.feature_measure import FeatureSkew, feature_skew, looked_at
+from noniid.split.kinds import Profile, profile
 from noniid.split.label import Dirichlet, Labels
-from noniid.split.measure import summary
+from noniid.split.measure import BesideChance, by_client, label_skew, size_skew, summary
 from noniid.split.natural import By
 from noniid.split.quantity import Iid, Quantity
 from noniid.split.recipe import PLACEMENTS, SHIFTS, Recipe, parse
@@ -12,18 +14,27 @@ from noniid.split.sorted import Similarity
 __all__ = [
     "PLACEMENTS",
     "SHIFTS",
+    "BesideChance",
     "By",
     "Dirichlet",
     "Fcube",
+    "FeatureSkew",
     "Iid",
     "Labels",
     "Noise",
     "Placement",
+    "Profile",
     "Quantity",
     "Recipe",
     "Shift",
     "Similarity",
     "Split",
+    "by_client",
+    "feature_skew",
+    "label_skew",
+    "looked_at",
     "parse",
+    "profile",
+    "size_skew",
     "summary",
 ]
