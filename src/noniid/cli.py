@@ -112,10 +112,11 @@ def show(run: str | None, store: str, csv_file: str | None, rounds: bool, figure
 @click.option("--as-published", type=click.Choice(["niid-bench"]), help="The index lists of a paper's own code.")
 @click.option("--features", is_flag=True, help="Measure the skew of features too; that takes seconds.")
 @click.option("--all", "show_all", is_flag=True, help="Show every client, however many.")
+@click.option("--export", metavar="FILE", help="Write who holds what, too (json, npz or parquet), as a split to use.")
 @click.option("--figure", metavar="FILE", help="Draw it, too (png, svg or pdf).")
 @json_option
-def split(data: str, split: str | None, seed: int, features: bool, figure: str | None, as_json: bool, show_all: bool,
-          **given: Any) -> None:  # fmt: skip
+def split(data: str, split: str | None, seed: int, as_json: bool, show_all: bool, features: bool, export: str | None,
+          figure: str | None, **given: Any) -> None:  # fmt: skip
     """Show who would hold what: clients by labels, and how skewed that is.
 
     DATA is a data set or a file; a file with --client needs no SPLIT.
@@ -124,7 +125,7 @@ def split(data: str, split: str | None, seed: int, features: bool, figure: str |
     from noniid.screens.session import show_placed
 
     (experiment,) = request(data, [split] if split else [], [], f"{seed},", **given)
-    show_placed(experiment, figure=figure, as_json=as_json, show_all=show_all, features=features)
+    show_placed(experiment, figure=figure, export=export, as_json=as_json, show_all=show_all, features=features)
 
 
 @main.command()

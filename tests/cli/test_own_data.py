@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import noniid
+from noniid.split import load_saved
 from tests.cli import call
 
 SHORT = ("--rounds", 1, "--epochs", 1, "--json")
@@ -60,3 +62,32 @@ def test_split_shows_natural_clients(table: Path) -> None:
 def test_a_number_of_clients_that_the_data_do_not_have(table: Path) -> None:
     told = call("split", table, "--label", "ill", "--client", "ward", "--clients", 3)
     assert (told.exit_code, told.stderr) == (2, "noniid: by(ward) makes 5 clients, not 3: do not say how many.\n")
+
+
+# Saved splits
+
+
+@pytest.mark.parametrize("form", ["json", "npz", "parquet"])
+def test_a_saved_split_is_a_split(form: str, tmp_path: Path) -> None:
+    file = tmp_path / f"split.{form}"
+    asked = ("split", "digits", "dirichlet(0.5)", "--clients", 4, "--seed", 2)
+    told = json.loads(call(*asked, "--export", file, "--json").stdout)
+    again = json.loads(call("split", "digits", file, "--json").stdout)
+    assert again["counts"] == told["counts"]
+    _, provenance = load_saved(file)
+    known = {name: provenance[name] for name in ("data", "split", "clients", "seed", "num_samples", "noniid")}
+    assert known == {"data": "digits", "split": "dirichlet(0.5)", "clients": 4, "seed": 2, "num_samples": 1442,
+                     "noniid": noniid.__version__}  # fmt: skip
+    other = call("split", "fcube", file)
+    assert (other.exit_code, other.stderr) == (
+        2, f"noniid: {file} was made for other samples than these (for digits): export it for these.\n"
+    )  # fmt: skip
+
+
+def test_a_run_on_a_saved_split_equals_the_run_it_came_from(tmp_path: Path) -> None:
+    call("split", "digits", "labels(2)", "--clients", 5, "--export", tmp_path / "split.npz")
+    asked = ("--data", "digits", "--store", tmp_path / "store", "--model", "linear")
+    [one] = trained(*asked, "--split", "labels(2)", "--clients", 5)
+    [other] = trained(*asked, "--split", tmp_path / "split.npz")
+    assert (one["accuracy"], one["clients"]) == (other["accuracy"], other["clients"])
+    assert "checksum=" in str(other["split"])

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import sys
 
+import datasets
 import numpy as np
 import pandas
 import pytest
@@ -170,6 +171,24 @@ def test_a_torch_dataset():
     assert x.shape == (8, 2)
     assert torch.equal(x[:, 0].argsort().argsort() % 2, y)
     assert sorted(columns["client"].tolist()) == ["c0"] * 4 + ["c1"] * 4
+
+
+def test_a_hugging_face_table_equals_its_file(table):
+    frame = pandas.read_csv(table, na_values="?")
+    one = everything(own_data(datasets.Dataset.from_pandas(frame, preserve_index=False), "ill", "clinic"))
+    other = everything(own_data(table, "ill", "clinic"))
+    assert torch.equal(one[0], other[0]) and torch.equal(one[1], other[1])
+
+
+def test_hugging_face_images():
+    images = [Image.new("L", (4, 5), 20 * i) for i in range(8)]
+    held = datasets.Dataset.from_dict({"image": images, "digit": [i % 2 for i in range(8)], "who": list("aaaabbbb")},
+                                      features=datasets.Features({"image": datasets.Image(), "digit": datasets.Value("int64"),
+                                                                  "who": datasets.Value("string")}))  # fmt: skip
+    x, y, columns = everything(own_data(held, "digit", "who"))
+    assert x.shape == (8, 1, 5, 4)
+    assert torch.equal((x[:, 0, 0, 0] * 255 / 20).round().long() % 2, y)
+    assert sorted(columns["who"].tolist()) == list("aaaabbbb")
 
 
 def test_a_pandas_table_equals_its_file(table):

@@ -8,7 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noniid.seeds import Published
-from noniid.split import PLACEMENTS, SHIFTS, By, Dirichlet, Fcube, Iid, Labels, Quantity, Recipe, Similarity, parse
+from noniid.split import (
+    PLACEMENTS,
+    SHIFTS,
+    By,
+    Dirichlet,
+    Fcube,
+    Iid,
+    Labels,
+    Quantity,
+    Recipe,
+    Saved,
+    Similarity,
+    parse,
+)
 
 # One or more usable instances of everything registered.
 EXAMPLES = {
@@ -34,9 +47,9 @@ def tasks(draw):
 
 
 def test_every_registered_placement_has_examples():
-    """But by(column), which needs data with columns: test_natural.py."""
-    assert set(EXAMPLES) == set(PLACEMENTS) - {"by"}
-    assert {type(p) for p in PLACED} == {*PLACEMENTS.values()} - {By}
+    """But by(column) and saved(path), which need data with columns and a file: test_natural.py, test_saved.py."""
+    assert set(EXAMPLES) == set(PLACEMENTS) - {"by", "saved"}
+    assert {type(p) for p in PLACED} == {*PLACEMENTS.values()} - {By, Saved}
 
 
 @pytest.mark.parametrize("make_draws", STREAMS)

@@ -52,7 +52,7 @@ def test_canonical_text(text, canonical):
     [
         ("dirichlt(0.5)", "did you mean 'dirichlet'"),
         ("iid + niose(0.5)", "did you mean 'noise'"),
-        ("zzz", "Known: by, dirichlet, fcube, iid, labels, noise, quantity"),
+        ("zzz", "Known: by, dirichlet, fcube, iid, labels, noise, quantity, saved"),
         ("iid + labels(2)", r"iid and labels\(2\) both say who holds what: keep one"),
         ("labels", "labels needs k"),
         ("labels(two)", "labels's k is a whole number"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+import noniid
 from noniid import data, models, seeds
 from noniid.algorithms import Federation, Output
 from noniid.engine import Task, Work, cohort_size
@@ -19,7 +20,7 @@ from noniid.experiments.check import check
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.privacy import check_statistics
 from noniid.rows import Layout
-from noniid.split import By, Placement, Profile, Recipe, Split, profile
+from noniid.split import Placement, Profile, Recipe, Split, labels_checksum, profile
 
 DEFAULT_CLIENTS = 10
 
@@ -128,14 +129,33 @@ def place_whole(name: str, recipe: Recipe, clients: int | None, seed: int) -> Pl
     """All rows of data of one's own, or what a data set trains on, split: to be measured, not to be trained on."""
     dataset = data.load_whole(name) if data.is_own(name) else _load_own(name, seed if data.is_drawn(name) else None)
     train, placement = dataset.train, recipe.placement
-    natural = placement.num_clients(train.columns) if isinstance(placement, By) else DEFAULT_CLIENTS
+    natural = placement.num_clients(train.columns) if placement.natural else DEFAULT_CLIENTS
     made = recipe.make(train.y.numpy(), clients or natural, seeds.stream(seed, "split"), train.columns)
     return Placed(dataset, made, placement)
 
 
-def natural_clients(name: str, placement: By, seed: int = 0) -> int:
+def natural_clients(e: Experiment) -> int:
     """How many clients the data themselves make."""
-    return placement.num_clients(_load_own(name, seed if data.is_drawn(name) else None).train.columns)
+    columns = _load_own(e.data, e.seed if data.is_drawn(e.data) else None).train.columns
+    return e.split.placement.num_clients(columns)
+
+
+def provenance(e: Experiment, placed: Placed) -> dict[str, Any]:
+    """Where index lists come from: enough to make them again, and to know the samples they speak of."""
+    train = placed.dataset.train
+    return {
+        "noniid": noniid.__version__,
+        "data": e.data,
+        "data_checksum": placed.dataset.checksum,
+        "division_seed": e.seed if data.is_drawn(e.data) else None,
+        "split": str(e.split),
+        "clients": placed.split.num_clients,
+        "seed": e.seed,
+        "draws": e.draws,
+        "num_samples": len(train),
+        "num_dropped": placed.split.num_dropped,
+        "labels": labels_checksum(train.y.numpy()),
+    }
 
 
 def _load(name: str, seed: int | None, draws: seeds.Draws) -> data.Dataset:

@@ -18,6 +18,7 @@ from noniid.experiments.grid import grid, read_seeds
 from noniid.experiments.prepare import natural_clients
 from noniid.experiments.published import PRESETS
 from noniid.optim import OPTIMISERS, SGD, Optimiser
+from noniid.split import Recipe, Saved
 
 DEFAULT_MOMENTUM = 0.9
 OPTIM_FLAGS = ("lr", "momentum", "weight_decay")
@@ -46,7 +47,7 @@ def request(
         asked["model"] = models.parse(asked["model"])
     if asked.get("engine", "threads") not in ENGINES:
         raise unknown("engine", asked["engine"], ENGINES)
-    recipes = [split.parse(text) for text in splits or [_default_split(data)]]
+    recipes = [_complete(split.parse(text)) for text in splits or [_default_split(data)]]
     chosen = [a if isinstance(a, Algorithm) else ALGORITHMS.parse(a) for a in algorithms or ["fedavg"]]
     base = Experiment(data, recipes[0], optim=optim, **asked)
     made = [_counted(each, "clients" in asked) for each in grid(base, recipes, chosen, read_seeds(str(seeds)))]
@@ -90,9 +91,14 @@ def _default_split(data: str) -> str:
     return split.PLACEMENTS.write(split.By(client)) if client else "dirichlet(0.5)"
 
 
+def _complete(recipe: Recipe) -> Recipe:
+    """A saved split is told with its file's checksum: what changes there makes another run."""
+    placement = recipe.placement
+    return dataclasses.replace(recipe, placement=placement.completed()) if isinstance(placement, Saved) else recipe
+
+
 def _counted(experiment: Experiment, told: bool) -> Experiment:
     """With as many clients as the data have, where they make the clients and nobody said how many."""
-    placement = experiment.split.placement
-    if told or not isinstance(placement, split.By):
+    if told or not experiment.split.placement.natural:
         return experiment
-    return dataclasses.replace(experiment, clients=natural_clients(experiment.data, placement, experiment.seed))
+    return dataclasses.replace(experiment, clients=natural_clients(experiment))

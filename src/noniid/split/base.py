@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, ClassVar, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,12 @@ class Split:
 
 class Placement(ABC):
     """Who holds which sample. Subclasses are frozen dataclasses and implement `deal`."""
+
+    natural: ClassVar[bool] = False  # how many clients there are follows from the data, by `num_clients`
+
+    def num_clients(self, columns: Mapping[str, np.ndarray]) -> int:
+        """Of a natural placement: how many clients these data have."""
+        raise NotImplementedError
 
     @final
     def place(

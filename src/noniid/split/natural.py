@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class By(Placement):
     """Every client is one value of a column of the data, in sorted order; how many there are follows from the data."""
 
     column: str
+
+    natural: ClassVar[bool] = True
 
     def num_clients(self, columns: Mapping[str, np.ndarray]) -> int:
         return len(np.unique(self._values(columns)))

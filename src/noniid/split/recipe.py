@@ -15,6 +15,7 @@ from noniid.split.feature import Fcube, Noise
 from noniid.split.label import Dirichlet, Labels
 from noniid.split.natural import By
 from noniid.split.quantity import Iid, Quantity
+from noniid.split.saved import Saved, is_saved
 from noniid.split.sorted import Similarity
 
 PLACEMENTS: Registry[Placement] = Registry(
@@ -27,6 +28,7 @@ PLACEMENTS: Registry[Placement] = Registry(
         "quantity": Quantity,
         "fcube": Fcube,
         "by": By,
+        "saved": Saved,
     },
 )
 SHIFTS: Registry[Shift] = Registry("split", {"noise": Noise})
@@ -60,7 +62,7 @@ class Recipe:
 
 
 def parse(text: str) -> Recipe:
-    """The recipe a text names; without a placement it is iid.
+    """The recipe a text names; without a placement it is iid. The path of a saved split is one too.
 
     >>> print(parse("noise(0.1) + dirichlet(beta=0.5)"))
     dirichlet(0.5) + noise(0.1)
@@ -80,6 +82,8 @@ def parse(text: str) -> Recipe:
 
 
 def _part(term: str) -> Placement | Shift:
+    if is_saved(term):
+        return Saved(term)
     name = term.partition("(")[0].strip()
     placements, shifts = list(PLACEMENTS), list(SHIFTS)
     if name in shifts:
