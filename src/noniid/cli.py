@@ -10,7 +10,17 @@ import click
 
 import noniid
 from noniid.errors import BadInput
-from noniid.flags import json_option, machine_options, own_options, setting_options, store_option, training_options
+from noniid.flags import (
+    json_option,
+    machine_options,
+    own_options,
+    setting_options,
+    silo_options,
+    store_option,
+    training_options,
+)
+
+PUBLISHED_FOUR = ("fedavg", "fedprox", "scaffold", "fednova")
 
 
 class OneSentence(click.Group):
@@ -130,9 +140,7 @@ def split(data: str, split: str | None, seed: int, as_json: bool, show_all: bool
 
 @main.command()
 @click.argument("data")
-@own_options
-@click.option("--split", metavar="SPLIT", help="Who the clients are, where no column tells.")
-@click.option("--clients", type=int, help="How many clients.  [default: as many as the data have, or 10]")
+@silo_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the split and of the tests.")
 @json_option
 def profile(data: str, split: str | None, clients: int | None, seed: int, as_json: bool, **own: str | None) -> None:
@@ -140,10 +148,46 @@ def profile(data: str, split: str | None, clients: int | None, seed: int, as_jso
 
     Each kind is told with its measure, what chance alone makes of it, and a p-value. All rows are measured.
     """
-    from noniid.screens.skew import placed_to_measure, show_profile
+    from noniid.screens.skew import show_profile, silos
 
-    title, placed = placed_to_measure(data, split, clients, seed, **own)
-    show_profile(title, placed, seed, as_json)
+    show_profile(silos(data, split, clients, seed, **own), as_json)
+
+
+@main.command()
+@click.argument("data")
+@silo_options
+@click.option(
+    "--algorithm",
+    "algorithms",
+    multiple=True,
+    metavar="ALGORITHM",
+    help="Who takes part. Repeatable.  [default: fedavg, fedprox, scaffold, fednova]",
+)
+@click.option("--model", help="As in `noniid run`.  [default: the data set's]")
+@click.option("--rounds", type=int, default=10, show_default=True, help="Rounds of communication.")
+@click.option("--epochs", type=int, default=2, show_default=True, help="Local epochs a round.")
+@click.option("--lr", type=float, help="Clients' learning rate.  [default: 0.01]")
+@click.option("--participation", type=float, help="Share of the clients that train in a round.  [default: 1]")
+@click.option("--seeds", default="5", show_default=True, help="How many seeds, or which: 3, or 0,2,5.")
+@click.option("--workers", type=int, help="Clients trained at once.  [default: the processors here]")
+@store_option
+@json_option
+def recommend(data: str, split: str | None, algorithms: tuple[str, ...], store: str, workers: int | None,
+              as_json: bool, **given: Any) -> None:  # fmt: skip
+    """Which algorithm for the clients of DATA? NIID-Bench's advice, checked by a short tournament.
+
+    The skew is measured as `noniid profile` does, the paper's decision tree walked, and the algorithms are trained on
+    the data themselves for a few rounds and several seeds. Both answers are told, also where they disagree.
+    """
+    from noniid.experiments.request import request
+    from noniid.papers.advice import advise
+    from noniid.screens.recommend import recommend as show
+    from noniid.screens.skew import silos
+
+    own = {name: given.pop(name) for name in ("label", "client", "test", "ignore")}
+    measured = silos(data, split, given["clients"], 0, **own)
+    experiments = request(data, [split] if split else [], algorithms or PUBLISHED_FOUR, **own, **given)
+    sys.exit(show(measured, advise, experiments, Path(store), workers, as_json))
 
 
 @main.command()

@@ -27,6 +27,11 @@ own_options = options(
                       "[default: rows]"),
     click.option("--ignore", metavar="COLUMNS", help="Of a file: columns that are no features, as id,name."),
 )  # fmt: skip
+silo_options = options(
+    own_options,
+    click.option("--split", metavar="SPLIT", help="Who the clients are, where no column tells."),
+    click.option("--clients", type=int, help="How many clients.  [default: as many as the data have, or 10]"),
+)
 setting_options = options(
     click.option("--data", default="digits", show_default=True,
                  help="A data set, see `noniid data list`; or a file: csv, parquet, npz, libsvm, a folder of images."),

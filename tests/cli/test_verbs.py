@@ -19,6 +19,8 @@ VERBS = {
     "show": "[RUN] --store --data --split --algorithm --status --csv --rounds --figure --json",
     "split": "DATA [SPLIT] --label --client --test --ignore --clients --seed --as-published --features --all --export --figure --json",
     "profile": "DATA --label --client --test --ignore --split --clients --seed --json",
+    "recommend": "DATA --label --client --test --ignore --split --clients --algorithm --model --rounds --epochs --lr "
+    "--participation --seeds --workers --store --json",
     "table": "TABLE --data --split --algorithm --seeds --version --correct --dry-run --workers --store --json",
     "algorithms": "--json",
     "check": "ALGORITHM --json",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,20 +29,27 @@ MEANING = {
 }
 
 
-def placed_to_measure(
-    data: str, split: str | None, clients: int | None, seed: int, **own: str | None
-) -> tuple[str, Placed]:
-    """What is measured, in words, and the whole of it."""
+class Silos(NamedTuple):
+    """Clients whose skew is measured."""
+
+    title: str
+    placed: Placed
+    seed: int
+
+
+def silos(data: str, split: str | None, clients: int | None, seed: int, **own: str | None) -> Silos:
+    """Of a file all rows, of a data set what it trains on."""
     text = known_data(data, **own)
     client = natural_client(text)
     if split is None and client is None:
         raise BadInput(f'say who the clients of {data} are: --client COLUMN, or --split as "dirichlet(0.5)".')
     recipe = parse(split) if split else Recipe(By(client or ""))
     placed = place_whole(text, recipe, clients, seed)
-    return f"{data}, {recipe}", placed
+    return Silos(f"{data}, {recipe}", placed, seed)
 
 
-def show_profile(title: str, placed: Placed, seed: int, as_json: bool) -> None:
+def show_profile(measured: Silos, as_json: bool) -> None:
+    title, placed, seed = measured
     found = placed.profile(seed=seed)
     if as_json:
         print(json.dumps(profile_json(placed, found)))
