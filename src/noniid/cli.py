@@ -15,8 +15,10 @@ from noniid.flags import (
     machine_options,
     own_options,
     setting_options,
+    shown_options,
     silo_options,
     store_option,
+    tournament_options,
     training_options,
 )
 
@@ -120,22 +122,19 @@ def show(run: str | None, store: str, csv_file: str | None, rounds: bool, figure
 @click.option("--clients", type=int, help="How many clients.  [default: as many as the data have, or 10]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Which draw of the split.")
 @click.option("--as-published", type=click.Choice(["niid-bench"]), help="The index lists of a paper's own code.")
-@click.option("--features", is_flag=True, help="Measure the skew of features too; that takes seconds.")
-@click.option("--all", "show_all", is_flag=True, help="Show every client, however many.")
-@click.option("--export", metavar="FILE", help="Write who holds what, too (json, npz or parquet), as a split to use.")
-@click.option("--figure", metavar="FILE", help="Draw it, too (png, svg or pdf).")
+@shown_options
 @json_option
 def split(data: str, split: str | None, seed: int, as_json: bool, show_all: bool, features: bool, export: str | None,
-          figure: str | None, **given: Any) -> None:  # fmt: skip
+          figure: str | None, kind: str, **given: Any) -> None:  # fmt: skip
     """Show who would hold what: clients by labels, and how skewed that is.
 
     DATA is a data set or a file; a file with --client needs no SPLIT.
     """
     from noniid.experiments.request import request
-    from noniid.screens.session import show_placed
+    from noniid.screens.placed import Wanted, show_placed
 
     (experiment,) = request(data, [split] if split else [], [], f"{seed},", **given)
-    show_placed(experiment, figure=figure, export=export, as_json=as_json, show_all=show_all, features=features)
+    show_placed(experiment, Wanted(as_json, show_all, features, export, figure, kind))
 
 
 @main.command()
@@ -156,20 +155,7 @@ def profile(data: str, split: str | None, clients: int | None, seed: int, as_jso
 @main.command()
 @click.argument("data")
 @silo_options
-@click.option(
-    "--algorithm",
-    "algorithms",
-    multiple=True,
-    metavar="ALGORITHM",
-    help="Who takes part. Repeatable.  [default: fedavg, fedprox, scaffold, fednova]",
-)
-@click.option("--model", help="As in `noniid run`.  [default: the data set's]")
-@click.option("--rounds", type=int, default=10, show_default=True, help="Rounds of communication.")
-@click.option("--epochs", type=int, default=2, show_default=True, help="Local epochs a round.")
-@click.option("--lr", type=float, help="Clients' learning rate.  [default: 0.01]")
-@click.option("--participation", type=float, help="Share of the clients that train in a round.  [default: 1]")
-@click.option("--seeds", default="5", show_default=True, help="How many seeds, or which: 3, or 0,2,5.")
-@click.option("--workers", type=int, help="Clients trained at once.  [default: the processors here]")
+@tournament_options
 @store_option
 @json_option
 def recommend(data: str, split: str | None, algorithms: tuple[str, ...], store: str, workers: int | None,

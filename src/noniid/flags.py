@@ -77,3 +77,32 @@ machine_options = options(
     click.option("--engine", type=str, help="threads, or reference (slow and plain).  [default: threads]"),
     click.option("--device", type=str, help="cpu or cuda.  [default: cpu]"),
 )
+tournament_options = options(
+    click.option(
+        "--algorithm",
+        "algorithms",
+        multiple=True,
+        metavar="ALGORITHM",
+        help="Who takes part. Repeatable.  [default: fedavg, fedprox, scaffold, fednova]",
+    ),
+    click.option("--model", help="As in `noniid run`.  [default: the data set's]"),
+    click.option("--rounds", type=int, default=10, show_default=True, help="Rounds of communication."),
+    click.option("--epochs", type=int, default=2, show_default=True, help="Local epochs a round."),
+    click.option("--lr", type=float, help="Clients' learning rate.  [default: 0.01]"),
+    click.option("--participation", type=float, help="Share of the clients that train in a round.  [default: 1]"),
+    click.option("--seeds", default="5", show_default=True, help="How many seeds, or which: 3, or 0,2,5."),
+    click.option("--workers", type=int, help="Clients trained at once.  [default: the processors here]"),
+)  # fmt: skip
+shown_options = options(
+    click.option("--features", is_flag=True, help="Measure the skew of features too; that takes seconds."),
+    click.option("--all", "show_all", is_flag=True, help="Show every client, however many."),
+    click.option("--export", metavar="FILE", help="Write who holds what, too (json, npz, parquet): a split to use."),
+    click.option("--figure", metavar="FILE", help="Draw it, too (png, svg or pdf)."),
+    click.option(
+        "--kind",
+        type=click.Choice(["counts", "population", "bubbles", "sizes", "points", "examples"]),
+        default="counts",
+        show_default=True,
+        help="Of the figure; points are for three inputs, examples for images as clients see them.",
+    ),
+)  # fmt: skip

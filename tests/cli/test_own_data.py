@@ -91,3 +91,27 @@ def test_a_run_on_a_saved_split_equals_the_run_it_came_from(tmp_path: Path) -> N
     [other] = trained(*asked, "--split", tmp_path / "split.npz")
     assert (one["accuracy"], one["clients"]) == (other["accuracy"], other["clients"])
     assert "checksum=" in str(other["split"])
+
+
+# Figures
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [("digits", "counts"), ("digits", "population"), ("digits", "bubbles"), ("digits", "sizes"), ("digits", "examples"),
+     ("fcube", "points")],
+)  # fmt: skip
+def test_every_kind_of_figure(data: str, kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "split.png"
+    told = call("split", data, "iid + noise(0.1)", "--clients", 4, "--figure", file, "--kind", kind, "--json")
+    assert told.exit_code == 0, told.output
+    assert file.stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "part"), [("digits", "points", "three dimensions"), ("fcube", "examples", "fcube has none")]
+)
+def test_figures_that_these_data_do_not_have(data: str, kind: str, part: str, tmp_path: Path) -> None:
+    told = call("split", data, "iid", "--figure", tmp_path / "a.png", "--kind", kind)
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert part in told.stderr

@@ -17,7 +17,7 @@ VERBS = {
     "run": "--data --label --client --test --ignore --split --clients --algorithm --model --rounds --epochs --steps --batch --lr --momentum --weight-decay "
     "--optimiser --keep-optimiser --lr-decay --drop-last --bn --wrap --participation --augment --seeds --eval-every --as-published --workers --engine --device --store --figure --json",
     "show": "[RUN] --store --data --split --algorithm --status --csv --rounds --figure --json",
-    "split": "DATA [SPLIT] --label --client --test --ignore --clients --seed --as-published --features --all --export --figure --json",
+    "split": "DATA [SPLIT] --label --client --test --ignore --clients --seed --as-published --features --all --export --figure --kind --json",
     "profile": "DATA --label --client --test --ignore --split --clients --seed --json",
     "recommend": "DATA --label --client --test --ignore --split --clients --algorithm --model --rounds --epochs --lr "
     "--participation --seeds --workers --store --json",
