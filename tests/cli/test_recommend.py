@@ -72,6 +72,7 @@ def test_an_algorithm_that_diverges_is_an_answer(tmp_path: Path) -> None:
     ("accuracies", "agreed", "part"),
     [
         ({"scaffold": [0.9, 0.9], "fedavg": [0.8, 0.7]}, "agree", "Both agree: scaffold is advised, and best here."),
+        ({"fedavg": [0.9, 0.8], "scaffold": [0.9, 0.8]}, "agree", "scaffold is advised, and none is better here."),
         ({"fedavg": [0.9, 0.8], "scaffold": [0.8, 0.8]}, "tie", "cannot tell them apart: scaffold is advised, fedavg is "
          "best here, by 5.0 points (p = 0.5). More seeds would tell."),
         ({"fedavg": [0.9], "scaffold": [0.8]}, "unknown", "by 10.0 points."),

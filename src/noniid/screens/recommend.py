@@ -94,8 +94,9 @@ def conclusion(advised: str, found: Sequence[Standing], agreed: str) -> str:
         return f"{WORDS['unknown']}: no algorithm finished all its seeds."
     best = done[0]
     mine = next((each for each in done if each.algorithm.partition("(")[0] == advised), None)
-    if agreed == "agree":
-        return f"{WORDS[agreed]}: {best.algorithm} is advised, and best here."
+    if agreed == "agree" and mine is not None:
+        alone = mine is best and all(each.behind > 0 for each in done[1:])
+        return f"{WORDS[agreed]}: {mine.algorithm} is advised, and {'best' if alone else 'none is better'} here."
     if mine is None:
         return f"{WORDS[agreed]}: {advised} is advised and did not finish here; {best.algorithm} is best."
     luck = "" if mine.p is None else f" (p = {mine.p:.2g})"
