@@ -6,7 +6,7 @@ from scipy.spatial.distance import cityblock, euclidean, jensenshannon
 from scipy.stats import kstest, wasserstein_distance
 
 from noniid.errors import BadInput
-from noniid.split import Labels, Recipe, Split, by_client, label_skew, parse, size_skew, summary
+from noniid.split import Labels, Recipe, Split, by_client, label_skew, measure, parse, size_skew, summary
 from noniid.split.measure import gini
 
 
@@ -145,7 +145,8 @@ def test_chance_is_what_iid_clients_show():
     assert found.chance == pytest.approx(np.mean(drawn), rel=0.1)
 
 
-def test_label_skews_p_is_uniform_without_skew():
+def test_label_skews_p_is_uniform_without_skew(monkeypatch):
+    monkeypatch.setattr(measure, "PERMUTATIONS", 99)
     labels = np.arange(300) % 4
     p = [
         label_skew(parse("iid").make(labels, 5, rng).counts(labels, 4), rng).p
