@@ -1,6 +1,8 @@
 """Settings that hold for every test."""
 
+import threadpoolctl
 import torch
 
-# The models are tiny: two intra-op threads would only wait for each other.
+# The models are tiny, and so are numpy's matrices: several threads would only wait for each other.
 torch.set_num_threads(1)
+threadpoolctl.threadpool_limits(1)

@@ -14,7 +14,7 @@ from tests import sizes
 SOURCE = sizes.SOURCE
 BASE = {"errors", "seeds", "spec", "rows", "optim"}
 PARTS = {"data", "split", "models", "algorithms"}
-ROOMS = BASE | PARTS | {"engine", "laws", "results", "experiments", "papers", "screens", "cli"}
+ROOMS = BASE | PARTS | {"engine", "laws", "results", "experiments", "papers", "screens", "flags", "cli"}
 
 # What a room may import, beside itself.
 ALLOWED: dict[str, set[str]] = {
@@ -25,7 +25,8 @@ ALLOWED: dict[str, set[str]] = {
     "results": BASE,
     "experiments": {"engine", "results"} | PARTS | BASE,
     "papers": BASE,
-    "screens": ROOMS - {"cli", "papers"},
+    "screens": ROOMS - {"cli", "flags", "papers"},
+    "flags": BASE,
     "cli": ROOMS,
     "": ROOMS,  # the package's own list of public names
 }

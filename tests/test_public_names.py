@@ -11,7 +11,7 @@ import noniid
 
 NAMES = [
     "ALGORITHMS", "Algorithm", "Dataset", "Experiment", "Local", "Recipe", "Samples", "Split", "State", "Store",
-    "Update", "Wave", "lines", "load", "parse_split", "request", "run",
+    "Update", "Wave", "lines", "load", "own_data", "parse_split", "request", "run",
 ]  # fmt: skip
 
 

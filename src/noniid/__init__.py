@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from noniid.algorithms import ALGORITHMS, Algorithm, Local, State, Update, Wave
-    from noniid.data import Dataset, Samples, load
+    from noniid.data import Dataset, Samples, load, own_data
     from noniid.experiments.experiment import Experiment
     from noniid.experiments.request import request
     from noniid.experiments.runner import run
@@ -31,6 +31,7 @@ _HOMES = {
     "Dataset": "noniid.data",
     "Samples": "noniid.data",
     "load": "noniid.data",
+    "own_data": "noniid.data",
     "Experiment": "noniid.experiments.experiment",
     "request": "noniid.experiments.request",
     "run": "noniid.experiments.runner",
@@ -56,6 +57,7 @@ __all__ = [
     "Wave",
     "lines",
     "load",
+    "own_data",
     "parse_split",
     "request",
     "run",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,19 @@ import click
 
 import noniid
 from noniid.errors import BadInput
+from noniid.flags import (
+    json_option,
+    machine_options,
+    own_options,
+    setting_options,
+    shown_options,
+    silo_options,
+    store_option,
+    tournament_options,
+    training_options,
+)
 
-STORE = "noniid-store"
+PUBLISHED_FOUR = ("fedavg", "fedprox", "scaffold", "fednova")
 
 
 class OneSentence(click.Group):
@@ -34,58 +43,6 @@ class OneSentence(click.Group):
 def main() -> None:
     """Federated learning when clients' data differ: split, train, measure, compare."""
     sys.path.insert(0, "")  # as `python -m` does: my.module:thing is looked for here first
-
-
-def options(*added: Callable[..., Any]) -> Callable[..., Any]:
-    """Several options as one decorator, in reading order."""
-    return lambda function: functools.reduce(lambda f, option: option(f), reversed(added), function)
-
-
-store_option = click.option("--store", default=STORE, show_default=True, metavar="FOLDER", help="Where runs are kept.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
-
-setting_options = options(
-    click.option("--data", default="digits", show_default=True, help="A data set; see `noniid data list`."),
-    click.option("--split", "splits", multiple=True, metavar="SPLIT",
-                 help="Who holds what, as \"dirichlet(0.5) + noise(0.1)\". Repeatable.  [default: dirichlet(0.5)]"),
-    click.option("--clients", type=int, help="How many clients.  [default: 10]"),
-    click.option("--algorithm", "algorithms", multiple=True, metavar="ALGORITHM",
-                 help="As \"fedprox(0.01)\", scaffold or my.module:Class; see `noniid algorithms`. Repeatable.  "
-                      "[default: fedavg]"),
-    click.option("--model", help="simple-cnn, mcmahan-cnn, mlp, two-nn, linear, lstm, or my.module:thing.  "
-                                 "[default: the data set's]"),
-)  # fmt: skip
-training_options = options(
-    click.option("--rounds", type=int, help="Rounds of communication.  [default: 50]"),
-    click.option("--epochs", type=int, help="Local epochs a round.  [default: 10]"),
-    click.option("--steps", type=int, help="Local steps a round, the same for all, instead of epochs."),
-    click.option("--batch", type=int, help="Samples in a local step.  [default: 64]"),
-    click.option("--lr", type=float, help="Clients' learning rate.  [default: 0.01]"),
-    click.option("--momentum", type=float, help="Clients' momentum, reset each round.  [default: 0.9]"),
-    click.option("--weight-decay", type=float, help="Clients' weight decay.  [default: 0]"),
-    click.option("--optimiser", "optim", metavar="OPTIMISER",
-                 help="What clients step with: sgd, \"rmsprop(0.01)\", adam, \"sgd(nesterov=true)\".  [default: sgd]"),
-    click.option("--keep-optimiser", "keep_optim", is_flag=True, default=None,
-                 help="Clients keep their optimiser's state from round to round."),
-    click.option("--lr-decay", type=float, help="A round's learning rate over that of the last one.  [default: 1]"),
-    click.option("--drop-last", is_flag=True, default=None, help="Leave out an epoch's short last batch."),
-    click.option("--bn", type=click.Choice(["average", "keep-statistics-local", "local"]),
-                 help="BatchNorm: averaged, or its statistics or all of it stay with each client.  [default: average]"),
-    click.option("--wrap", metavar="WRAPPERS",
-                 help="What happens to updates on their way, as \"uniform + clip(1) + gaussian(0.5)\" or "
-                      "\"topk(0.1) + quantise(8)\"."),
-    click.option("--participation", type=float, help="Share of the clients that train in a round.  [default: 1]"),
-    click.option("--augment", type=click.Choice(["none", "crop-flip"]), help="For images.  [default: none]"),
-    click.option("--seeds", default="1", show_default=True, help="How many seeds, or which: 3, or 0,2,5."),
-    click.option("--eval-every", type=int, help="Rounds between evaluations; the last is always one.  [default: 1]"),
-    click.option("--as-published", type=click.Choice(["niid-bench", "niid-bench-v1"]),
-                 help="Settings and quirks of a paper's own runs, where no option says otherwise."),
-)  # fmt: skip
-machine_options = options(
-    click.option("--workers", type=int, help="Clients trained at once.  [default: the processors here]"),
-    click.option("--engine", type=str, help="threads, or reference (slow and plain).  [default: threads]"),
-    click.option("--device", type=str, help="cpu or cuda.  [default: cpu]"),
-)
 
 
 @main.command()
@@ -160,20 +117,63 @@ def show(run: str | None, store: str, csv_file: str | None, rounds: bool, figure
 
 @main.command()
 @click.argument("data")
-@click.argument("split")
-@click.option("--clients", type=int, default=10, show_default=True, help="How many clients.")
+@click.argument("split", required=False)
+@own_options
+@click.option("--clients", type=int, help="How many clients.  [default: as many as the data have, or 10]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Which draw of the split.")
 @click.option("--as-published", type=click.Choice(["niid-bench"]), help="The index lists of a paper's own code.")
-@click.option("--all", "show_all", is_flag=True, help="Show every client, however many.")
-@click.option("--figure", metavar="FILE", help="Draw it, too (png, svg or pdf).")
+@shown_options
 @json_option
-def split(data: str, split: str, seed: int, figure: str | None, as_json: bool, show_all: bool, **given: Any) -> None:
-    """Show who would hold what: clients by labels, and how skewed that is."""
-    from noniid.experiments.request import request
-    from noniid.screens.session import show_placed
+def split(data: str, split: str | None, seed: int, as_json: bool, show_all: bool, features: bool, export: str | None,
+          figure: str | None, kind: str, **given: Any) -> None:  # fmt: skip
+    """Show who would hold what: clients by labels, and how skewed that is.
 
-    (experiment,) = request(data, [split], [], f"{seed},", **given)
-    show_placed(experiment, figure=figure, as_json=as_json, show_all=show_all)
+    DATA is a data set or a file; a file with --client needs no SPLIT.
+    """
+    from noniid.experiments.request import request
+    from noniid.screens.placed import Wanted, show_placed
+
+    (experiment,) = request(data, [split] if split else [], [], f"{seed},", **given)
+    show_placed(experiment, Wanted(as_json, show_all, features, export, figure, kind))
+
+
+@main.command()
+@click.argument("data")
+@silo_options
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the split and of the tests.")
+@json_option
+def profile(data: str, split: str | None, clients: int | None, seed: int, as_json: bool, **own: str | None) -> None:
+    """Measure which kind of skew the clients of DATA have: label, feature, quantity, mixed or none.
+
+    Each kind is told with its measure, what chance alone makes of it, and a p-value. All rows are measured.
+    """
+    from noniid.screens.skew import show_profile, silos
+
+    show_profile(silos(data, split, clients, seed, **own), as_json)
+
+
+@main.command()
+@click.argument("data")
+@silo_options
+@tournament_options
+@store_option
+@json_option
+def recommend(data: str, split: str | None, algorithms: tuple[str, ...], store: str, workers: int | None,
+              as_json: bool, **given: Any) -> None:  # fmt: skip
+    """Which algorithm for the clients of DATA? NIID-Bench's advice, checked by a short tournament.
+
+    The skew is measured as `noniid profile` does, the paper's decision tree walked, and the algorithms are trained on
+    the data themselves for a few rounds and several seeds. Both answers are told, also where they disagree.
+    """
+    from noniid.experiments.request import request
+    from noniid.papers.advice import advise
+    from noniid.screens.recommend import recommend as show
+    from noniid.screens.skew import silos
+
+    own = {name: given.pop(name) for name in ("label", "client", "test", "ignore")}
+    measured = silos(data, split, given["clients"], 0, **own)
+    experiments = request(data, [split] if split else [], algorithms or PUBLISHED_FOUR, **own, **given)
+    sys.exit(show(measured, advise, experiments, Path(store), workers, as_json))
 
 
 @main.command()

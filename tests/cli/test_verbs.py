@@ -14,10 +14,13 @@ from tests.cli import call
 CLI_PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 VERBS = {
-    "run": "--data --split --clients --algorithm --model --rounds --epochs --steps --batch --lr --momentum --weight-decay "
+    "run": "--data --label --client --test --ignore --split --clients --algorithm --model --rounds --epochs --steps --batch --lr --momentum --weight-decay "
     "--optimiser --keep-optimiser --lr-decay --drop-last --bn --wrap --participation --augment --seeds --eval-every --as-published --workers --engine --device --store --figure --json",
     "show": "[RUN] --store --data --split --algorithm --status --csv --rounds --figure --json",
-    "split": "DATA SPLIT --clients --seed --as-published --all --figure --json",
+    "split": "DATA [SPLIT] --label --client --test --ignore --clients --seed --as-published --features --all --export --figure --kind --json",
+    "profile": "DATA --label --client --test --ignore --split --clients --seed --json",
+    "recommend": "DATA --label --client --test --ignore --split --clients --algorithm --model --rounds --epochs --lr "
+    "--participation --seeds --workers --store --json",
     "table": "TABLE --data --split --algorithm --seeds --version --correct --dry-run --workers --store --json",
     "algorithms": "--json",
     "check": "ALGORITHM --json",

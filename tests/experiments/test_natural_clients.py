@@ -41,7 +41,9 @@ def test_the_data_say_how_many_clients_there_are() -> None:
 
 
 def test_a_number_that_was_asked_for_makes_no_other_run() -> None:
-    assert experiment("by(writer)", clients=3).key == experiment("by(writer)").key
+    beside_iid = request("digits", ["by(writer)", "iid"], rounds=1, epochs=1, clients=3)
+    assert beside_iid[0].key == experiment("by(writer)").key
+    assert [each.clients for each in beside_iid] == [None, 3]
     assert Experiment.from_record(experiment("by(writer)").record()) == experiment("by(writer)")
     assert experiment("iid", clients=3).key != experiment("iid").key
 

@@ -43,7 +43,7 @@ def assert_nothing_touches_the_edge(path):
 def drawn(monkeypatch, draw, *arguments):
     """The figure just before it is written, laid out."""
     kept = []
-    monkeypatch.setattr(figures, "_save", lambda figure, path: kept.append(figure))
+    monkeypatch.setattr(figures, "save", lambda figure, path: kept.append(figure))
     draw(*arguments, "a title", "unused.png")
     kept[0].canvas.draw()
     return kept[0]

@@ -2,9 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.distance import cityblock, euclidean, jensenshannon
+from scipy.stats import kstest, wasserstein_distance
 
 from noniid.errors import BadInput
-from noniid.split import Labels, Recipe, Split, summary
+from noniid.split import Labels, Recipe, Split, by_client, label_skew, measure, parse, size_skew, summary
+from noniid.split.measure import gini
 
 
 def split_of(*parts):
@@ -34,6 +37,9 @@ def test_by_hand():
             "labels_max": 2,
             "c_score": distances.mean(),
             "total_variation": (4 * distances[0] + 2 * distances[1] + 2 * distances[2]) / 8 / 2,
+            # |cumulated r_i - r| over classes 0 to 2: (3, 1, 0), (3, 1, 0) and (3, 3, 0) eighths
+            "earth_mover": (4 * 4 + 2 * 4 + 2 * 6) / 8 / 8,
+            **{name: values[name] for name in ("jensen_shannon", "hellinger")},  # test_distances_are_scipys
         }
     )
     assert all(type(value) is float for value in values.values())
@@ -69,6 +75,101 @@ def test_bounds(sizes, seed):
     assert 1 - 1e-9 <= values["effective_clients"] <= len(sizes) + 1e-9
     pairs = np.abs(np.subtract.outer(sizes, sizes)).mean() / (2 * np.mean(sizes))
     assert values["size_gini"] == pytest.approx(pairs)
+
+
+def random_counts(seed, num_clients=7, num_classes=5):
+    counts = np.random.default_rng(seed).integers(0, 20, (num_clients, num_classes))
+    counts[0, 1:] = 0
+    counts[0, 0] = 3
+    return counts
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_distances_are_scipys(seed):
+    counts = random_counts(seed)
+    r, each, classes = counts.sum(axis=0) / counts.sum(), by_client(counts), range(5)
+    for i, own in enumerate(counts / counts.sum(axis=1, keepdims=True)):
+        expected = {
+            "labels": np.count_nonzero(own),
+            "c_score": cityblock(own, r),
+            "total_variation": cityblock(own, r) / 2,
+            "jensen_shannon": jensenshannon(own, r, base=2),
+            "hellinger": euclidean(np.sqrt(own), np.sqrt(r)) / np.sqrt(2),
+            "earth_mover": wasserstein_distance(classes, classes, own, r),
+        }
+        assert {name: values[i] for name, values in each.items()} == pytest.approx(expected)
+
+
+def test_the_summary_weighs_clients_by_their_samples():
+    counts = random_counts(9)
+    labels = np.repeat(np.tile(np.arange(5), 7), counts.ravel())
+    ends = np.cumsum(counts.sum(axis=1))
+    split = Split(tuple(np.split(np.arange(len(labels)), ends[:-1])))
+    assert (split.counts(labels, 5) == counts).all()
+    values = summary(split, labels, 5)
+    q = counts.sum(axis=1) / counts.sum()
+    for name in ("total_variation", "jensen_shannon", "hellinger", "earth_mover"):
+        assert values[name] == pytest.approx(q @ by_client(counts)[name])
+
+
+def test_two_classes_move_as_far_as_they_vary():
+    each = by_client(random_counts(3, num_classes=2))
+    assert each["earth_mover"] == pytest.approx(each["total_variation"])
+
+
+# Tests against chance
+
+
+def test_label_skew_is_told_from_chance():
+    labels = np.arange(1000) % 10
+    for text, skewed in (("iid", False), ("quantity(0.5)", False), ("dirichlet(0.5)", True), ("labels(9)", True)):
+        counts = parse(text).make(labels, 10, np.random.default_rng(0)).counts(labels, 10)
+        found = label_skew(counts, np.random.default_rng(1))
+        assert (found.p <= 0.01) == skewed, text
+        assert found.value == pytest.approx(summary_of(counts)["total_variation"])
+        assert 0.05 < found.chance < 0.2  # small clients' mixes differ even if dealt at random
+
+
+def summary_of(counts):
+    q = counts.sum(axis=1) / counts.sum()
+    return {name: q @ values for name, values in by_client(counts).items()}
+
+
+def test_chance_is_what_iid_clients_show():
+    labels = np.arange(600) % 3
+    found = label_skew(np.full((6, 3), 100 // 3), np.random.default_rng(0))
+    drawn = [
+        summary(parse("iid").make(labels, 6, np.random.default_rng(seed)), labels, 3)["total_variation"]
+        for seed in range(50)
+    ]
+    assert found.chance == pytest.approx(np.mean(drawn), rel=0.1)
+
+
+def test_label_skews_p_is_uniform_without_skew(monkeypatch):
+    monkeypatch.setattr(measure, "PERMUTATIONS", 99)
+    labels = np.arange(300) % 4
+    p = [
+        label_skew(parse("iid").make(labels, 5, rng).counts(labels, 4), rng).p
+        for rng in map(np.random.default_rng, range(200))
+    ]
+    assert kstest(p, "uniform").pvalue > 0.01
+
+
+def test_size_skew():
+    alike = size_skew(np.array([103, 97, 100, 100]))
+    apart = size_skew(np.array([300, 60, 20, 20]))
+    assert alike.p > 0.5 and apart.p < 1e-6
+    assert apart.value == gini(np.array([300, 60, 20, 20]))
+    rng = np.random.default_rng(0)
+    drawn = [size_skew(rng.multinomial(400, [0.25] * 4)) for _ in range(300)]
+    assert kstest([each.p for each in drawn], "uniform").pvalue > 0.01
+    assert alike.chance == pytest.approx(np.mean([each.value for each in drawn]), rel=0.1)
+    assert size_skew(np.array([7])) == (0, 0, 1)
+
+
+def test_empty_classes_and_one_client_are_no_trouble():
+    assert label_skew(np.array([[3, 0, 5]]), np.random.default_rng(0)) == pytest.approx((0, 0, 1))
+    assert label_skew(np.array([[30, 0], [0, 0], [25, 0]]), np.random.default_rng(0)).p == 1
 
 
 def test_too_few_classes():

@@ -9,6 +9,7 @@ from noniid.data.dataset import Dataset, Samples, SparseRows
 from noniid.data.entry import Entry
 from noniid.data.files import cache_dir
 from noniid.data.loading import Row, fetch, info, is_drawn, listing, load
+from noniid.data.own import is_own, load_whole, natural_client, own_data
 
 __all__ = [
     "CATALOGUE",
@@ -21,6 +22,10 @@ __all__ = [
     "fetch",
     "info",
     "is_drawn",
+    "is_own",
     "listing",
     "load",
+    "load_whole",
+    "natural_client",
+    "own_data",
 ]

@@ -12,6 +12,7 @@ from noniid.data.catalogue import CATALOGUE
 from noniid.data.dataset import Dataset, Samples
 from noniid.data.entry import Divided, Entry, Layout
 from noniid.data.files import cache_dir, download, make_folder
+from noniid.data.own import is_own, load_own
 from noniid.errors import BadInput, unknown
 from noniid.seeds import Draws, stream
 
@@ -33,15 +34,17 @@ class Row(NamedTuple):
 def load(name: str, draws: Draws | None = None) -> Dataset:
     """The data set of this name, downloaded if it is not in the cache.
 
-    `draws` makes FCUBE's points and divides rcv1 and covtype; the other sets ignore it. Without it they come
-    from the stream "division" of seed 0.
+    `draws` makes FCUBE's points and divides rcv1, covtype and data of one's own (see `own_data`); the other sets
+    ignore it. Without it they come from the stream "division" of seed 0.
 
     >>> digits = load("digits")
     >>> len(digits.train), len(digits.test), digits.num_classes
     (1442, 355, 10)
     """
-    entry = _entry(name)
     draws = draws or stream(0, "division")
+    if is_own(name):
+        return load_own(name, draws)
+    entry = _entry(name)
     if entry.draw:
         return _dataset(name, entry, entry.draw(draws))
     folder = cache_dir() / name
@@ -64,7 +67,7 @@ def is_drawn(name: str) -> bool:
     >>> is_drawn("rcv1"), is_drawn("mnist")
     (True, False)
     """
-    return _entry(name).drawn
+    return is_own(name) or _entry(name).drawn
 
 
 def listing() -> list[Row]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+import noniid
 from noniid import data, models, seeds
 from noniid.algorithms import Federation, Output
 from noniid.engine import Task, Work, cohort_size
@@ -19,7 +20,9 @@ from noniid.experiments.check import check
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.privacy import check_statistics
 from noniid.rows import Layout
-from noniid.split import Split, Traits
+from noniid.split import Placement, Profile, Reading, Recipe, Split, Traits, labels_checksum, profile
+
+DEFAULT_CLIENTS = 10
 
 
 class Ready(NamedTuple):
@@ -37,11 +40,23 @@ class Placed:
 
     dataset: data.Dataset
     split: Split
+    placement: Placement
 
     @property
     def counts(self) -> np.ndarray:
         """Training samples by client and label, [N, K]."""
         return self.split.counts(self.dataset.train.y.numpy(), self.dataset.num_classes)
+
+    def seen(self, client: int, index: np.ndarray) -> np.ndarray:
+        """The inputs of these samples as the client that holds them sees them, shifted once."""
+        chosen, noise = torch.from_numpy(index), seeds.torch_stream(0, "inputs to measure", client)
+        reading = Reading(chosen, client, self.split.num_clients, noise)
+        return self.split.shifted(self.dataset.train.batch(chosen), reading).numpy()
+
+    def profile(self, features: bool = True, seed: int = 0) -> Profile:
+        """The measured skew; that of features takes seconds."""
+        labels, seen = self.dataset.train.y.numpy(), self.seen if features else None
+        return profile(self.split, labels, self.dataset.num_classes, seeds.stream(seed, "profile"), seen)
 
 
 def prepare(experiment: Experiment) -> Ready:
@@ -102,11 +117,39 @@ def place(experiment: Experiment) -> Placed:
         drawn = experiment.seed if data.is_drawn(experiment.data) else None
         dataset = _load_own(experiment.data, drawn)
         draws = seeds.stream(experiment.seed, "split")
-    return Placed(dataset, experiment.split.make(_traits(dataset.train), experiment.clients, draws))
+    return _placed(dataset, experiment.split, experiment.clients, draws)
+
+
+def place_whole(name: str, recipe: Recipe, clients: int | None, seed: int) -> Placed:
+    """All rows of data of one's own, or what a data set trains on, split: to be measured, not to be trained on."""
+    dataset = data.load_whole(name) if data.is_own(name) else _load_own(name, seed if data.is_drawn(name) else None)
+    return _placed(dataset, recipe, clients or DEFAULT_CLIENTS, seeds.stream(seed, "split"))
+
+
+def _placed(dataset: data.Dataset, recipe: Recipe, clients: int | None, draws: seeds.Draws) -> Placed:
+    return Placed(dataset, recipe.make(_traits(dataset.train), clients, draws), recipe.placement)
 
 
 def _traits(samples: data.Samples) -> Traits:
     return Traits(samples.y.numpy(), samples.columns, lambda index: samples.batch(torch.from_numpy(index)))
+
+
+def provenance(e: Experiment, placed: Placed) -> dict[str, Any]:
+    """Where index lists come from: enough to make them again, and to know the samples they speak of."""
+    train = placed.dataset.train
+    return {
+        "noniid": noniid.__version__,
+        "data": e.data,
+        "data_checksum": placed.dataset.checksum,
+        "division_seed": e.seed if data.is_drawn(e.data) else None,
+        "split": str(e.split),
+        "clients": placed.split.num_clients,
+        "seed": e.seed,
+        "draws": e.draws,
+        "num_samples": len(train),
+        "num_dropped": placed.split.num_dropped,
+        "labels": labels_checksum(train.y.numpy()),
+    }
 
 
 def _load(name: str, seed: int | None, draws: seeds.Draws) -> data.Dataset:

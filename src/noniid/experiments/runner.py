@@ -77,8 +77,9 @@ class Runner:
         if not self.store.begin(experiment.key, experiment.record(), self._setting()):
             return False
         status, reason = "stopped", None
+        known: dict[str, Any] = {}
         try:
-            self._train(experiment)
+            self._train(experiment, known)
             status = "done"
         except Stopped:
             reason = "stopped by the user; the same command goes on from here"
@@ -90,11 +91,13 @@ class Runner:
             status, reason = "failed", f"{type(error).__name__}: {error}"
         finally:
             rounds = self.store.rounds(experiment.key)
-            self.store.end(experiment.key, status, {**summary(rounds), **spent(experiment, len(rounds))}, reason)
+            known |= {**summary(rounds), **spent(experiment, len(rounds))}
+            self.store.end(experiment.key, status, known, reason)
         return True
 
-    def _train(self, experiment: Experiment) -> None:
+    def _train(self, experiment: Experiment, known: dict[str, Any]) -> None:
         ready = prepare(experiment)
+        known["clients"] = len(ready.counts)  # where the split says how many, no experiment does
         engine = start_engine(experiment.engine, ready.task, self.workers)
         engine.stop = self.stop
         ready = ready._replace(federation=ready.federation._replace(ask=engine.ask))

@@ -64,7 +64,7 @@ def split_figure(counts: np.ndarray, title: str, path: Path | str, class_names: 
     number = 0.08 * len(f"{counts.max():,}")  # inches
     width = float(np.clip(num_classes * max(0.5, number + 0.16), 2.6, 8.0))
     height = max(0.34 * num_clients, 0.7) if written_out else float(np.clip(0.055 * num_clients, 3.6, 6.0))
-    figure = _blank(width + 2.9, height + 1.75, title)
+    figure = blank(width + 2.9, height + 1.75, title)
     grid = figure.add_gridspec(2, 2, width_ratios=(width, 1.5), height_ratios=(height, 0.13))
     heat, sizes = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 1])
     _draw_heat(heat, figure.add_subplot(grid[1, 0]), counts)
@@ -72,7 +72,7 @@ def split_figure(counts: np.ndarray, title: str, path: Path | str, class_names: 
     _draw_sizes(sizes, counts.sum(axis=1), written_out)
     if written_out:
         _write_out(heat, counts, with_numbers=width / num_classes >= number)
-    _save(figure, path)
+    save(figure, path)
 
 
 def _draw_heat(axes: Axes, bar: Axes, counts: np.ndarray) -> None:
@@ -83,9 +83,9 @@ def _draw_heat(axes: Axes, bar: Axes, counts: np.ndarray) -> None:
     top = max(int(counts.max()), 1)
     image = axes.imshow(np.ma.masked_equal(counts, 0), cmap=blues, vmin=0, vmax=top, aspect="auto")
     axes.yaxis.set_major_locator(MaxNLocator(10, integer=True, steps=[1, 2, 5, 10]))
-    _bare(axes, x="class", y="client")
+    bare(axes, x="class", y="client")
     axes.figure.colorbar(image, cax=bar, orientation="horizontal", ticks=MaxNLocator(4, integer=True))
-    _bare(bar, x="samples of the class; white: none", labelsize=8)
+    bare(bar, x="samples of the class; white: none", labelsize=8)
     bar.xaxis.set_major_formatter("{x:,.0f}")
 
 
@@ -94,7 +94,7 @@ def _name_classes(axes: Axes, names: list[str], cell: float) -> None:
     room = 0.22 if all(name.isdecimal() for name in names) else 0.16
     shown = range(0, len(names), int(np.ceil(room / cell)))
     axes.xaxis.tick_top()
-    axes.set_xticks(shown, [_short(names[k], 24) for k in shown], parse_math=False)
+    axes.set_xticks(shown, [short(names[k], 24) for k in shown], parse_math=False)
     if max(map(len, names)) * 0.085 > cell * shown.step:
         for label in axes.get_xticklabels():
             label.set(rotation=45, ha="left", rotation_mode="anchor")
@@ -122,7 +122,7 @@ def _draw_sizes(axes: Axes, sizes: np.ndarray, written_out: bool) -> None:
     axes.xaxis.set_label_position("top")
     axes.set_ylim(len(sizes) - 0.5, -0.5)
     axes.set_yticks([])
-    _bare(axes, x="samples in all", labelsize=8)
+    bare(axes, x="samples in all", labelsize=8)
     if written_out:
         axes.barh(range(len(sizes)), sizes, height=0.62, color=BAR)
         for i, size in enumerate(sizes):
@@ -141,7 +141,7 @@ def curves_figure(series: Sequence[Series], title: str, path: Path | str) -> Non
     lines = [(_look(i), one.evaluated()) for i, one in enumerate(series) if np.isfinite(one.mean).any()]
     if not lines:
         raise BadInput("no round has been evaluated yet: there is no curve to draw.")
-    figure = _blank(8.6, max(4.4, 0.19 * len(lines) + 1.2), title)
+    figure = blank(8.6, max(4.4, 0.19 * len(lines) + 1.2), title)
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     axes = figure.add_subplot()
@@ -149,13 +149,13 @@ def curves_figure(series: Sequence[Series], title: str, path: Path | str) -> Non
         axes.fill_between(one.rounds, one.low, one.high, color=colour, alpha=0.14, linewidth=0)
         (line,) = axes.plot(one.rounds, one.mean, style, color=colour, linewidth=1.8, markersize=4)
         line.set_marker("o" if len(one.rounds) <= 12 else "")
-    _bare(axes, x="round", y="test accuracy")
+    bare(axes, x="round", y="test accuracy")
     axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
     axes.grid(color=PALE, linewidth=0.7)
     axes.margins(x=0.015)
     axes.xaxis.set_major_locator(MaxNLocator(10, integer=True, steps=[1, 2, 5, 10]))
     _name_lines(axes, lines, gap=0.19 / (figure.get_figheight() - 1.1))
-    _save(figure, path)
+    save(figure, path)
 
 
 def _name_lines(axes: Axes, lines: list[tuple[tuple[str, str], Series]], gap: float) -> None:
@@ -172,7 +172,7 @@ def _name_lines(axes: Axes, lines: list[tuple[tuple[str, str], Series]], gap: fl
         end = (one.rounds[-1], one.mean[-1])
         dashes = style if end[0] == last else SPARSE
         leader = {"arrowstyle": "-", "color": colour, "lw": 0.7, "ls": dashes, "relpos": (0, 0.5)}
-        label = axes.annotate(_short(one.label, 36), end, (1.035, place), "data", "axes fraction", leader)
+        label = axes.annotate(short(one.label, 36), end, (1.035, place), "data", "axes fraction", leader)
         label.set(va="center", fontsize=9.5, color=colour, annotation_clip=False, parse_math=False)
 
 
@@ -185,7 +185,7 @@ def claims_figure(comparisons: Sequence[Comparison], title: str, path: Path | st
     """A paper's numbers and ours, line by line from the top, each with its ± as a whisker."""
     if not comparisons:
         raise BadInput("no claimed cell has been measured yet: there is nothing to compare.")
-    figure = _blank(8.6, 0.3 * len(comparisons) + 1.6, title)
+    figure = blank(8.6, 0.3 * len(comparisons) + 1.6, title)
     from matplotlib.ticker import PercentFormatter
 
     axes = figure.add_subplot()
@@ -199,19 +199,19 @@ def claims_figure(comparisons: Sequence[Comparison], title: str, path: Path | st
         bars = axes.errorbar(values, rows + offset, xerr=spreads, fmt=shape, color=colour, label=kind)
         bars.lines[0].set(markersize=5, markerfacecolor=fill)
     points = [f"{100 * (one.measured - one.claimed):+.1f}" for one in comparisons]
-    axes.set_yticks(rows, [_short(one.label, 48) for one in comparisons], parse_math=False)
+    axes.set_yticks(rows, [short(one.label, 48) for one in comparisons], parse_math=False)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     right = axes.twinx()
     right.set(ylim=axes.get_ylim(), yticks=rows, yticklabels=points)
-    _bare(right)
-    _bare(axes, x="test accuracy; at the right: measured less claimed, in points")
+    bare(right)
+    bare(axes, x="test accuracy; at the right: measured less claimed, in points")
     axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
     axes.grid(axis="x", color=PALE, linewidth=0.7)
     figure.legend(loc="outside upper right", ncols=2, frameon=False, fontsize=9)
-    _save(figure, path)
+    save(figure, path)
 
 
-def _blank(width: float, height: float, title: str) -> Figure:
+def blank(width: float, height: float, title: str) -> Figure:
     """An empty figure, sizes in inches, with its title at the left, broken where it would not fit."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -226,7 +226,7 @@ def _blank(width: float, height: float, title: str) -> Figure:
     return figure
 
 
-def _bare(axes: Axes, x: str = "", y: str = "", labelsize: int = 9) -> None:
+def bare(axes: Axes, x: str = "", y: str = "", labelsize: int = 9) -> None:
     """No frame, no tick marks; the axes' names in grey."""
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, labelsize=labelsize, colors=INK)
@@ -234,11 +234,11 @@ def _bare(axes: Axes, x: str = "", y: str = "", labelsize: int = 9) -> None:
     axes.set_ylabel(y, color=GREY)
 
 
-def _short(text: str, most: int) -> str:
+def short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _save(figure: Figure, path: Path | str) -> None:
+def save(figure: Figure, path: Path | str) -> None:
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise BadInput(f"cannot draw {path.name!r}: give it a name that ends in {', '.join(FORMATS)}.")

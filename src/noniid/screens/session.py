@@ -18,14 +18,12 @@ import numpy as np
 from noniid.errors import BadInput
 from noniid.experiments.check import check, check_workers
 from noniid.experiments.experiment import Experiment
-from noniid.experiments.prepare import place
 from noniid.experiments.runner import Runner, summary
-from noniid.results.figures import FORMATS, Series, curves_figure, split_figure
+from noniid.results.figures import FORMATS, Series, curves_figure
 from noniid.results.store import Run, Store
 from noniid.results.table import Line, lines, record
 from noniid.screens.progress import Progress
 from noniid.screens.runs import comparison, details, listing, write_csv
-from noniid.screens.split import show_split, split_json
 from noniid.screens.words import console
 
 
@@ -202,18 +200,3 @@ def _series(store: Store, line: Line, label: str) -> Series | None:
         return None
     values = np.array([[course[number] for course in courses] for number in rounds])
     return Series(label, np.array(rounds), values.mean(1), values.min(1), values.max(1))
-
-
-def show_placed(experiment: Experiment, *, figure: str | None, as_json: bool, show_all: bool) -> None:
-    """Who would hold what: exactly the split that `noniid run` trains on with these clients and this seed."""
-    if figure:
-        check_figure(figure)
-    placed = place(experiment)
-    labels, num_classes = placed.dataset.train.y.numpy(), placed.dataset.num_classes
-    title = f"{experiment.data}, {experiment.split}, {placed.split.num_clients} clients"
-    if as_json:
-        print(json.dumps(split_json(placed.split, labels, num_classes)))
-    else:
-        show_split(console(), title, placed.split, labels, num_classes, show_all)
-    if figure:
-        split_figure(placed.counts, title, figure)

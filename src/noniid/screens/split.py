@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noniid.split import SHIFTS, Shift, Split, summary
+from noniid.split import SHIFTS, Profile, Shift, Split, by_client, summary
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,15 +63,19 @@ def show_split(
     if len(shown) < num_clients:
         hidden = f"{num_clients - len(shown):,} of {num_clients:,} clients are not shown; --all shows them."
         console.print(Text(hidden, style="dim"))
-    console.print("", _facts(split, summary(split, labels, num_classes), num_classes), sep="\n")
+    facts = _facts(split, summary(split, labels, num_classes), num_classes)
+    console.print("", _as_table(facts), sep="\n")
 
 
-def split_json(split: Split, labels: np.ndarray, num_classes: int) -> dict[str, Any]:
+def split_json(split: Split, labels: np.ndarray, num_classes: int, profile: Profile | None = None) -> dict[str, Any]:
     """As plain values: the measured skew, counts by client and label, each shift's level by client."""
+    counts = split.counts(labels, num_classes)
     return {
         "summary": summary(split, labels, num_classes),
         "sizes": split.sizes.tolist(),
-        "counts": split.counts(labels, num_classes).tolist(),
+        "counts": counts.tolist(),
+        "by_client": {name: values.tolist() for name, values in by_client(counts).items()},
+        **({} if profile is None else {"profile": profile.record()}),
         "shifts": [
             {"shift": SHIFTS.write(shift), "on_test": shift.on_test, "levels": _levels(shift, split)}
             for shift in split.shifts
@@ -181,11 +185,8 @@ def _bar(length: float, ends: str) -> str:
     return ends[-1] * whole + (ends[rest - 1] if rest else "")
 
 
-def _facts(split: Split, skew: dict[str, float], num_classes: int) -> Table:
+def _facts(split: Split, skew: dict[str, float], num_classes: int) -> dict[str, str]:
     """What was measured, a line each."""
-    from rich.table import Table
-    from rich.text import Text
-
     variation = skew["total_variation"]
     facts = {
         "client sizes": f"{_range(skew, 'size')}; Gini {skew['size_gini']:.2f} (0: all equal)",
@@ -194,11 +195,20 @@ def _facts(split: Split, skew: dict[str, float], num_classes: int) -> Table:
         "C-score": f"{skew['c_score']:.2f} on a scale from 0 (equal label mixes) to 2",
         "total variation": f"{variation:.2f}: {100 * variation:.0f} % of samples would need other labels "
         "for equal mixes",
+        "other distances": f"Jensen-Shannon {skew['jensen_shannon']:.2f}, Hellinger {skew['hellinger']:.2f}, "
+        f"earth mover {skew['earth_mover']:.2f} (classes in order)",
     }
     if split.num_dropped:
         facts["dropped"] = f"{split.num_dropped:,} samples that no client holds"
     for shift in split.shifts:
         facts[SHIFTS.write(shift)] = _strength(shift, split)
+    return facts
+
+
+def _as_table(facts: dict[str, str]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table.grid(padding=(0, 2))
     for name, fact in facts.items():
         table.add_row(Text(name, style="bold"), Text(fact))

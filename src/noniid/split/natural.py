@@ -40,7 +40,10 @@ class By(Placement):
             raise BadInput(f"by's most is at least one client, or none for all, not {self.most}.")
 
     def count(self, traits: Traits, asked: int | None) -> int:
-        return len(self._kept(np.unique(traits.column(self.column), return_counts=True)[1]))
+        values, sizes = np.unique(traits.column(self.column), return_counts=True)
+        if len(values) == 1:
+            raise BadInput(f"column {self.column!r} is {values[0]} in every row: that is a single client.")
+        return len(self._kept(sizes))
 
     def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
         codes, sizes = _codes(traits.column(self.column))

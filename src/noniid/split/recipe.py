@@ -23,6 +23,7 @@ from noniid.split.owners import TwoOwners
 from noniid.split.population import Population
 from noniid.split.quantity import Iid, Lognormal, Quantity
 from noniid.split.replay import Replay
+from noniid.split.saved import Saved, is_saved
 from noniid.split.shift import Reading, Shift
 from noniid.split.sizes import Growing, Sizes, Zipf
 from noniid.split.sorted import Shards, Similarity
@@ -50,6 +51,7 @@ PLACEMENTS: Registry[Placement] = Registry(
         "grouped": Grouped,
         "clustered": Clustered,
         "fcube": Fcube,
+        "saved": Saved,
     },
 )
 SHIFTS: Registry[Shift] = Registry(
@@ -120,7 +122,7 @@ def _with(split: Split, shift: Shift, traits: Traits, draws: Draws) -> Split:
 
 
 def parse(text: str) -> Recipe:
-    """The recipe a text names; without a placement it is iid.
+    """The recipe a text names; without a placement it is iid. The path of a saved split is one too.
 
     >>> print(parse("noise(0.1) + dirichlet(beta=0.5)"))
     dirichlet(0.5) + noise(0.1)
@@ -140,6 +142,8 @@ def parse(text: str) -> Recipe:
 
 
 def _part(term: str) -> Placement | Shift:
+    if is_saved(term):
+        return Saved(term)
     name = term.partition("(")[0].strip()
     placements, shifts = list(PLACEMENTS), list(SHIFTS)
     if name in shifts:
