@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noniid.engine.base import Engine
+from noniid.engine.batched import Batched
 from noniid.engine.carry import Carry
 from noniid.engine.evaluate import Evaluation, evaluate
 from noniid.engine.reference import Reference
@@ -14,7 +15,7 @@ from noniid.engine.task import Augment, BatchNorm, Task, Work
 from noniid.engine.threads import Threads
 from noniid.errors import unknown
 
-ENGINES: dict[str, Callable[..., Engine]] = {"threads": Threads, "reference": Reference}
+ENGINES: dict[str, Callable[..., Engine]] = {"threads": Threads, "batched": Batched, "reference": Reference}
 
 
 def start_engine(name: str, task: Task, workers: int | None = None) -> Engine:
@@ -28,6 +29,7 @@ __all__ = [
     "ENGINES",
     "Augment",
     "BatchNorm",
+    "Batched",
     "Carry",
     "Diverged",
     "Engine",
