@@ -15,7 +15,7 @@ CLI_PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 VERBS = {
     "run": "--data --split --clients --algorithm --model --rounds --epochs --steps --batch --lr --momentum --weight-decay "
-    "--optimiser --keep-optimiser --lr-decay --drop-last --bn --wrap --participation --augment --seeds --eval-every --as-published --workers --engine --device --store --figure --json",
+    "--optimiser --keep-optimiser --lr-decay --drop-last --bn --wrap --participation --augment --seeds --eval-every --as-published --workers --engine --device --store --figure --explain --json",
     "show": "[RUN] --store --data --split --algorithm --status --csv --rounds --figure --json",
     "split": "DATA SPLIT --clients --seed --as-published --all --figure --json",
     "table": "TABLE --data --split --algorithm --seeds --version --correct --dry-run --workers --store --json",

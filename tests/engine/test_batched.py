@@ -19,7 +19,8 @@ from noniid.data import Dataset, Samples
 from noniid.data.dataset import SparseRows
 from noniid.engine import Diverged, Stopped, Task, stackable, start_engine
 from noniid.engine.batched import Batched
-from noniid.engine.programs import Dense, program_for
+from noniid.engine.dense import Dense
+from noniid.engine.programs import program_for
 from noniid.engine.replica import Replica
 from noniid.engine.steps import steps
 from noniid.optim import SGD
@@ -100,11 +101,10 @@ def test_sparse_tables(text: str) -> None:
 
 
 def test_the_dense_program_is_taken_where_it_fits_and_gives_autograds_numbers() -> None:
-    """Frozen layers and other losses go through vmap."""
+    """Frozen layers go through vmap."""
     task = problems.task(MLP)
     layout = Layout.of(task.model)
     assert isinstance(program_for(Replica(task.model, layout, "cpu"), FedAvg()), Dense)
-    assert not isinstance(program_for(Replica(task.model, layout, "cpu"), ALGORITHMS.parse("moon")), Dense)
     next(task.model.parameters()).requires_grad_(False)
     frozen = Replica(task.model, Layout.of(task.model), "cpu")
     assert not isinstance(program_for(frozen, FedAvg()), Dense)

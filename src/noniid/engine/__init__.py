@@ -7,6 +7,7 @@ from collections.abc import Callable
 from noniid.engine.base import Engine
 from noniid.engine.batched import Batched
 from noniid.engine.carry import Carry
+from noniid.engine.choice import AUTO, Choice, choose
 from noniid.engine.evaluate import Evaluation, evaluate
 from noniid.engine.reference import Reference
 from noniid.engine.replica import Stopped
@@ -26,11 +27,13 @@ def start_engine(name: str, task: Task, workers: int | None = None) -> Engine:
 
 
 __all__ = [
+    "AUTO",
     "ENGINES",
     "Augment",
     "BatchNorm",
     "Batched",
     "Carry",
+    "Choice",
     "Diverged",
     "Engine",
     "Evaluation",
@@ -42,6 +45,7 @@ __all__ = [
     "Threads",
     "Work",
     "begin",
+    "choose",
     "cohort_size",
     "evaluate",
     "simulate",

@@ -5,7 +5,7 @@ Shapes: C clients, P values of a model, T of them trainable (they come first), B
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import torch
@@ -57,6 +57,16 @@ class Step(NamedTuple):
     y: Tensor  # [C, B]
     lengths: list[int]  # [C]
     weights: Tensor  # [C, B]: one over the length, and 0 for what fills up
+
+    def by_length(self) -> Iterator[tuple[int, Tensor | slice]]:
+        """Each length with the places of its clients; all of them are a slice, for that copies nothing."""
+        lengths = sorted(set(self.lengths))
+        if len(lengths) == 1:
+            yield lengths[0], slice(None)
+            return
+        for length in lengths:
+            places = [c for c, n in enumerate(self.lengths) if n == length]
+            yield length, torch.tensor(places, device=self.y.device)
 
 
 Backward = Callable[[Step], Tensor]  # fills the bundle's gradients, returns the losses [C]

@@ -1,12 +1,12 @@
 """One step of several clients as one program: their losses, and the gradient of each.
 
-Shapes: C clients, P values of a model, T of them trainable (they come first), B batch, K classes.
+Shapes: C clients, P values of a model, T of them trainable (they come first), B batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +15,8 @@ from torch.func import functional_call
 from noniid.algorithms import Algorithm, Batch, Output
 from noniid.algorithms.base import Tensors
 from noniid.engine.bundle import Backward, Bundle, Program, Step
+from noniid.engine.dense import Dense
 from noniid.engine.replica import Replica
-from noniid.models.dense import DenseNet
 from noniid.rows import Layout, Slot
 
 
@@ -33,12 +33,11 @@ class Mapped:
     def on(self, bundle: Bundle) -> Backward:
         def backward(step: Step) -> Tensor:
             loss = bundle.w.new_empty(len(step.lengths))
-            for length in sorted(set(step.lengths)):
-                if step.lengths.count(length) == len(step.lengths):
-                    return self._equal(bundle, step.x[:, :length], step.y[:, :length])
-                chosen = torch.tensor([c for c, n in enumerate(step.lengths) if n == length], device=loss.device)
+            for n, chosen in step.by_length():
+                if isinstance(chosen, slice):
+                    return self._equal(bundle, step.x[:, :n], step.y[:, :n])
                 part = bundle.chosen(chosen)
-                loss[chosen] = self._equal(part, step.x[chosen, :length], step.y[chosen, :length])
+                loss[chosen] = self._equal(part, step.x[chosen, :n], step.y[chosen, :n])
                 bundle.g[chosen], bundle.w[chosen] = part.g, part.w
             return loss
 
@@ -73,58 +72,7 @@ def _slots(layout: Layout, rows: Tensor) -> list[tuple[Slot, Tensor]]:
     return [(slot, rows[:, slot.start : slot.stop].view(-1, *slot.shape)) for slot in layout.slots]
 
 
-class _Layer(NamedTuple):
-    """Views of a bundle's models and gradients."""
-
-    weight: Tensor  # [C, out, in]
-    bias: Tensor  # [C, out, 1]
-    weight_grad: Tensor
-    bias_grad: Tensor
-
-
-@dataclass(frozen=True)
-class Dense:
-    """Linear layers with ReLU between them under the mean cross-entropy, differentiated by hand.
-
-    About thirty operations a step, where autograd under `vmap` takes hundreds. Padding weighs nothing, so batches of
-    all lengths go side by side. Samples lie along the last dimension, for a softmax over few classes is slow there.
-    """
-
-    layout: Layout
-
-    def on(self, bundle: Bundle) -> Backward:
-        layers = self._layers(bundle)
-        minus_one = bundle.w.new_full((1, 1, 1), -1.0)
-
-        def backward(step: Step) -> Tensor:
-            inputs = [step.x.flatten(2).mT]  # [C, in, B] of each layer
-            for layer in layers[:-1]:
-                inputs.append(torch.baddbmm(layer.bias, layer.weight, inputs[-1]).relu_())
-            log_p = torch.baddbmm(layers[-1].bias, layers[-1].weight, inputs[-1]).log_softmax(1)  # [C, K, B]
-            label, weights = step.y.unsqueeze(1), step.weights.unsqueeze(1)
-            loss = (log_p.gather(1, label) * weights).sum((1, 2)).neg()
-            d = log_p.exp_().scatter_add_(1, label, minus_one.expand_as(label)).mul_(weights)
-            for i, layer in reversed(list(enumerate(layers))):
-                torch.bmm(d, inputs[i].mT, out=layer.weight_grad)
-                torch.sum(d, 2, keepdim=True, out=layer.bias_grad)
-                if i:
-                    d = torch.ops.aten.threshold_backward(torch.bmm(layer.weight.mT, d), inputs[i], 0)
-            return loss
-
-        return backward
-
-    def _layers(self, bundle: Bundle) -> list[_Layer]:
-        w, g = ({slot.name: view for slot, view in _slots(self.layout, rows)} for rows in (bundle.w, bundle.g))
-        names = [
-            (slot.name, slot.name.replace("weight", "bias")) for slot in self.layout.slots if "weight" in slot.name
-        ]
-        return [_Layer(w[a], w[b].unsqueeze(2), g[a], g[b].unsqueeze(2)) for a, b in names]
-
-
 def program_for(replica: Replica, algorithm: Algorithm) -> Program:
-    """The fastest one that fits the model and the loss."""
-    usual = type(algorithm).loss is Algorithm.loss
-    layout = replica.layout
-    if usual and type(replica.model) is DenseNet and layout.num_trainable == layout.size:
-        return Dense(layout)
-    return Mapped(replica, algorithm)
+    """The fastest one that fits the model."""
+    fits = Dense.fits(replica.model, replica.layout)
+    return Dense(replica.layout, algorithm) if fits else Mapped(replica, algorithm)

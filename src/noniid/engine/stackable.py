@@ -14,7 +14,7 @@ from torch import Tensor
 
 from noniid.algorithms import Algorithm, Batch, Local, Output, Wave
 from noniid.engine.bundle import Step, bundle_of
-from noniid.engine.programs import Mapped, program_for
+from noniid.engine.programs import program_for
 from noniid.engine.randomness import draws
 from noniid.engine.replica import Replica
 from noniid.engine.task import Task
@@ -48,15 +48,13 @@ class Stackable:
     def _try(self, algorithm: Algorithm, wave: Wave) -> str | None:
         """One step of two clients together, and of the first of them alone."""
         replica = Replica(self._task.model, self._layout, self._task.device)
-        if not isinstance(program_for(replica, algorithm), Mapped):
-            return None
         x, y = self._few()
         replica.model.train()
         bundle = bundle_of(replica, wave, [0, len(wave.ids) - 1])
         try:
-            with warnings.catch_warnings():
+            with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("error")  # vmap warns where it would take a loop instead
-                together = Mapped(replica, algorithm).on(bundle)(_twice(x, y))[0]
+                together = program_for(replica, algorithm).on(bundle)(_twice(x, y))[0]
         except Exception as error:  # whatever a user's code raises: alone it may work, or will say so itself
             reason = str(error).partition("\n")[0]
             return f"torch.vmap cannot map the model or the loss over clients: {reason}"
