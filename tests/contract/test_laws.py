@@ -192,8 +192,13 @@ class HeardByThreadsOnly(Sound):
 
 
 def test_engines_that_differ_are_noticed() -> None:
-    with pytest.raises(laws.Broken, match="the engines batched and reference end"):
+    with pytest.raises(laws.Broken, match="the engines threads and reference end"):
         LAWS["the fast engines equal the reference"](HeardByThreadsOnly())
+
+
+def test_hooks_that_mix_stacked_clients_are_noticed() -> None:
+    with pytest.raises(laws.Broken, match="the engines batched and reference end"):
+        LAWS["the fast engines equal the reference"](MixesRows())
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,11 @@ def test_the_engine_that_suits(model: str, shape: tuple[int, ...], device: str, 
     assert choice.engine == engine in ENGINES and choice.why
 
 
+def test_a_module_of_ones_own_is_stacked_on_a_gpu_only() -> None:
+    own = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    assert [choose(own, device).engine for device in ("cpu", "cuda")] == ["threads", "batched"]
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_dropout_is_not_stacked(device: str) -> None:
     assert choose(nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.1), nn.Linear(4, 2)), device).engine == "threads"

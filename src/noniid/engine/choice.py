@@ -11,6 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from noniid.engine.dense import Dense
+from noniid.rows import Layout
+
 AUTO = "auto"
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 _DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
@@ -32,4 +35,6 @@ def choose(model: nn.Module, device: str) -> Choice:
         return Choice("batched", "a GPU is idle most of the time with one client after the other")
     if any(isinstance(part, _CONVOLUTIONS) for part in parts):
         return Choice("threads", "on a CPU stacked convolutions are slower than one client after the other")
+    if not Dense.fits(model, Layout.of(model)):
+        return Choice("threads", "on a CPU torch.vmap, which stacks any module, costs what stacking saves")
     return Choice("batched", "steps of dense models are short, and stacked clients share what a step costs beside them")
