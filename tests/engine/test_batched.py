@@ -23,6 +23,7 @@ from noniid.engine.dense import Dense
 from noniid.engine.programs import program_for
 from noniid.engine.replica import Replica
 from noniid.engine.steps import steps
+from noniid.models.dense import DenseNet
 from noniid.optim import SGD
 from noniid.rows import Layout
 from noniid.split import Noise, Split
@@ -109,6 +110,27 @@ def test_the_dense_program_is_taken_where_it_fits_and_gives_autograds_numbers() 
     frozen = Replica(task.model, Layout.of(task.model), "cpu")
     assert not isinstance(program_for(frozen, FedAvg()), Dense)
     agree(FedAvg(), task)
+
+
+def test_a_dense_net_with_other_layers_goes_through_vmap() -> None:
+    """Layers in place of ours, and one layer used twice."""
+    other, shared = (DenseNet((64, 16, 16, problems.NUM_CLASSES)) for _ in range(2))
+    other.layers[1] = nn.Sequential(nn.Linear(16, 16), nn.Tanh())
+    shared.layers = nn.ModuleList([*shared.layers[:2], shared.layers[1], shared.layers[2]])
+    for net in (other, shared):
+        assert not Dense.fits(net, Layout.of(net))
+        agree(FedAvg(), problems.task(net))
+
+
+@pytest.mark.parametrize("engine", ["threads", "batched"])
+def test_comparing_models_leaves_a_layer_used_twice_as_it_was(engine: str) -> None:
+    net = DenseNet((64, 16, 16, problems.NUM_CLASSES))
+    net.layers = nn.ModuleList([*net.layers[:2], net.layers[1], net.layers[2]])
+    a, b = (
+        problems.run(ALGORITHMS.parse("moon"), problems.task(net), rounds=1, engine=each)[-1].state
+        for each in (engine, "reference")
+    )
+    problems.same(a, b, **CLOSE)
 
 
 # Bundles

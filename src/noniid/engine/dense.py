@@ -47,7 +47,11 @@ class Dense:
 
     @staticmethod
     def fits(model: nn.Module, layout: Layout) -> bool:
-        return type(model) is DenseNet and layout.num_trainable == layout.size
+        """A `DenseNet` as we made it: nothing frozen, shared or put in place of a layer."""
+        if type(model) is not DenseNet or layout.num_trainable < layout.size:
+            return False
+        plain = all(type(layer) is nn.Linear and layer.bias is not None for layer in model.layers)
+        return plain and len(layout.slots) == 2 * len(model.layers)
 
     def on(self, bundle: Bundle) -> Backward:
         layers = self._layers(bundle)
@@ -105,7 +109,9 @@ class Dense:
         return Output(F.linear(x, tensors[-2], tensors[-1]), x)
 
     def _layers(self, bundle: Bundle) -> list[_Layer]:
-        w, g = ([rows[:, s.start : s.stop].view(-1, *s.shape) for s in self.layout.slots] for rows in bundle[1:3])
+        w, g = (
+            [rows[:, s.start : s.stop].view(-1, *s.shape) for s in self.layout.slots] for rows in (bundle.w, bundle.g)
+        )
         return [
             _Layer(w[i], w[i + 1].unsqueeze(2), g[i], g[i + 1].unsqueeze(2))  # a weight, then its bias
             for i in range(0, len(w), 2)

@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
-from noniid.algorithms import Algorithm, Batch, Output
+from noniid.algorithms import Algorithm, Batch
 from noniid.algorithms.base import Tensors
 from noniid.engine.bundle import Backward, Bundle, Program, Step
 from noniid.engine.dense import Dense
@@ -52,7 +51,7 @@ class Mapped:
 
         def one(learned: Tensors, rest: Tensors, x: Tensor, y: Tensor, rows: Any) -> tuple[Tensor, Tensors]:
             w, start, memory = rows
-            out = Output.of(functional_call(self.replica.model, {**learned, **rest}, (x,)))
+            out = self.replica.called({**learned, **rest}, x)
             own = local._replace(w=w, start=start, memory=memory)
             return self.algorithm.loss(out, Batch(x, y), own), rest
 
