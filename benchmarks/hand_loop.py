@@ -1,4 +1,4 @@
-"""FedAvg as a careful programmer would write it in plain PyTorch, for one model on one data set.
+"""FedAvg as a careful programmer would write it in plain PyTorch, for two models on two data sets.
 
 What it does for speed: inputs are floats before the clock starts, batches are gathered by index_select, ReLU comes
 after pooling (a quarter of the work, the same result), the optimiser is fused, gradients are set to None, weights
@@ -10,6 +10,8 @@ Shapes: n samples, C clients, P parameters.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -20,6 +22,13 @@ from torch.nn import functional as F
 
 from noniid import seeds
 from noniid.engine import Task
+
+
+def mlp(num_classes: int) -> nn.Module:
+    """NIID-Bench's MLP for the 123 columns of adult."""
+    widths = (123, 32, 16, 8)
+    hidden = [part for a, b in itertools.pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
+    return nn.Sequential(*hidden, nn.Linear(widths[-1], num_classes))
 
 
 class Net(nn.Module):
@@ -41,7 +50,7 @@ class Net(nn.Module):
 class Job:
     """What is trained, as tensors that processes can share."""
 
-    x: Tensor  # float32 [n, 1, 28, 28]
+    x: Tensor  # float32 [n, ...]
     y: Tensor  # int64 [n]
     clients: tuple[Tensor, ...]  # whose samples are whose
     w: Tensor  # [P] the global model; a round replaces its values
@@ -50,9 +59,10 @@ class Job:
     batch_size: int
     optim: dict[str, float]
     seed: int
+    net: Callable[[int], nn.Module]  # of so many classes
 
     @classmethod
-    def of(cls, task: Task, w: Tensor) -> Job:
+    def of(cls, task: Task, w: Tensor, net: Callable[[int], nn.Module] = Net) -> Job:
         train, work = task.dataset.train, task.work
         optim = {
             "lr": work.optim.lr,
@@ -65,7 +75,7 @@ class Job:
             tensor.share_memory_()
         x, y, own = shared
         classes = task.dataset.num_classes
-        return cls(x, y, tuple(clients), own, classes, work.epochs, work.batch_size, optim, task.seed)
+        return cls(x, y, tuple(clients), own, classes, work.epochs, work.batch_size, optim, task.seed, net)
 
     def longest_first(self) -> list[int]:
         return sorted(range(len(self.clients)), key=lambda client: -len(self.clients[client]))
@@ -77,7 +87,7 @@ class Trainer:
     def __init__(self, job: Job, channels_last: bool):
         layout = torch.channels_last if channels_last else torch.contiguous_format
         self._job = job
-        self._net = Net(job.num_classes).to(memory_format=layout)
+        self._net = job.net(job.num_classes).to(memory_format=layout)
         self._parameters = list(self._net.parameters())
         self._global = self._views(job.w)
         self._num_samples = sum(map(len, job.clients))

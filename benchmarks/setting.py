@@ -1,12 +1,13 @@
 """The federation that the benchmarks train: Fashion-MNIST over 10 clients, dirichlet(0.5), NIID-Bench's CNN.
 
-Where Fashion-MNIST is not in the cache, and with --quick, generated images of the same shape take its place:
-speed and memory depend on shapes, not on what the images show.
+And adult over as many, with NIID-Bench's MLP. Where a data set is not in the cache, and with --quick, generated
+samples of the same shape take its place: speed and memory depend on shapes, not on what the samples show.
 """
 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from noniid.seeds import Draws
 CLIENTS = 10
 CLASSES = 10
 SHAPE = (1, 28, 28)
+COLUMNS = 123  # of adult
 BLOCK = 1_000  # images drawn at once: the memory benchmark should see the data set, not its making
 
 
@@ -43,12 +45,32 @@ def experiment(
     )
 
 
+def table_experiment(*, quick: bool, epochs: int, placement: str = "dirichlet(0.5)") -> Experiment:
+    """The same on a table, with a model of a few thousand parameters."""
+    placed = split.parse(placement)
+    name = table_name(quick)
+    return replace(experiment(quick=True, epochs=epochs), data=name, split=placed, model=models.parse("mlp"))
+
+
 def data_name(quick: bool) -> str:
     """A data set that needs no download."""
     if quick:
         return generated("generated-tenth", 6_000, 1_000)
-    here = any(row.here for row in data.listing() if row.name == "fmnist")
-    return "fmnist" if here else generated("generated", 60_000, 10_000)
+    return "fmnist" if _here("fmnist") else generated("generated", 60_000, 10_000)
+
+
+def table_name(quick: bool) -> str:
+    """The same for tables."""
+    if not quick and _here("adult"):
+        return "adult"
+    name, (num_train, num_test) = ("generated-rows", (3_000, 1_000)) if quick else ("generated-table", (30_000, 2_500))
+    draw = functools.partial(_draw_table, num_train, num_test)
+    CATALOGUE[name] = Entry("rows under noise", "synthetic", num_train, num_test, (COLUMNS,), 2, draw=draw, drawn=True)
+    return name
+
+
+def _here(name: str) -> bool:
+    return any(row.here for row in data.listing() if row.name == name)
 
 
 def generated(name: str, num_train: int, num_test: int) -> str:
@@ -58,6 +80,17 @@ def generated(name: str, num_train: int, num_test: int) -> str:
         "patterns under noise", "synthetic", num_train, num_test, SHAPE, CLASSES, draw=draw, drawn=True
     )
     return name
+
+
+def _draw_table(num_train: int, num_test: int, draws: Draws) -> tuple[Samples, Samples]:
+    rule = draws.random(COLUMNS) - 0.5
+
+    def some(num: int) -> Samples:
+        x = draws.random((num, COLUMNS)).round()
+        y = (x - 0.5) @ rule > 0
+        return Samples(torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y.astype(np.int64)))
+
+    return some(num_train), some(num_test)
 
 
 def _draw(num_train: int, num_test: int, draws: Draws) -> tuple[Samples, Samples]:

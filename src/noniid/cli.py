@@ -51,20 +51,25 @@ def main() -> None:
 @machine_options
 @store_option
 @click.option("--figure", metavar="FILE", help="Draw accuracy against round (png, svg or pdf).")
+@click.option("--explain", is_flag=True, help="Only say which engine would train what, and why.")
 @json_option
-def run(store: str, workers: int | None, as_json: bool, figure: str | None, **given: Any) -> None:
+def run(store: str, workers: int | None, as_json: bool, figure: str | None, explain: bool, **given: Any) -> None:
     """Train and compare: every split with every algorithm and seed.
 
     What the store already holds is not trained again; Ctrl-C stops after the current step, and the same
     command goes on from there.
     """
     from noniid.experiments.request import request
-    from noniid.screens.session import check_figure, train
+    from noniid.screens.session import check_figure, explain_engines, train
 
     if figure:
         check_figure(figure)
     protocol = _protocol(given["data"]) if given["as_published"] else None
-    outcome = train(request(protocol=protocol, **given), Path(store), workers=workers, as_json=as_json)
+    experiments = request(protocol=protocol, **given)
+    if explain:
+        explain_engines(experiments, as_json=as_json)
+        return
+    outcome = train(experiments, Path(store), workers=workers, as_json=as_json)
     if figure and any(run.status != "failed" for run in outcome.runs):
         _draw_curves(store, outcome.runs, figure)
     sys.exit(outcome.exit_code)

@@ -74,9 +74,11 @@ training_options = options(
 )  # fmt: skip
 machine_options = options(
     click.option("--workers", type=int, help="Clients trained at once.  [default: the processors here]"),
-    click.option("--engine", type=str, help="threads, or reference (slow and plain).  [default: threads]"),
+    click.option("--engine", type=str,
+                 help="threads, batched (clients as one program), reference (slow and plain), or auto: what suits the "
+                      "model and the device.  [default: threads]"),
     click.option("--device", type=str, help="cpu or cuda.  [default: cpu]"),
-)
+)  # fmt: skip
 tournament_options = options(
     click.option(
         "--algorithm",

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import harness
-from hand_loop import Job, OneProcess
+from hand_loop import Job, OneProcess, mlp
 from noniid.data import CATALOGUE
 from noniid.engine import evaluate, start_engine
 from noniid.experiments.prepare import Ready, prepare
-from setting import experiment, generated
+from setting import experiment, generated, table_experiment
 from training_speed import Contender, Engine, contenders, first_round
 
 ROUNDS = 3
@@ -68,6 +68,21 @@ def test_hand_loop_and_engine_end_at_the_same_model(tiny: Prepare):
     w = results["threads"].w
     apart = {name: float((each.w - w).norm() / (w - ready.w).norm()) for name, each in results.items()}
     assert max(apart.values()) < 1e-3, apart
+
+
+def test_stacked_clients_end_at_the_hand_loops_model():
+    try:
+        ready = prepare(table_experiment(quick=True, epochs=1))
+    finally:
+        for name in ("generated-rows", "generated-tenth"):
+            CATALOGUE.pop(name, None)
+    entries: dict[str, Contender] = {
+        "batched": Engine(ready, "batched", 2),
+        "hand": OneProcess(Job.of(ready.task, ready.w, mlp), 1),
+    }
+    results = trained(ready, entries, rounds=2)
+    w = results["batched"].w
+    assert float((results["hand"].w - w).norm() / (w - ready.w).norm()) < 1e-3
 
 
 @pytest.mark.slow

@@ -85,6 +85,7 @@ RUN = [
     ("--model simple-cnn", "use mlp or two-nn"),
     ("--model no.such.module:thing", "cannot import model"),
     ("--engine thread", "did you mean 'threads'?"),
+    ("--engine autto", "did you mean 'auto'?"),
     ("--as-published niid-benc", "is not one of 'niid-bench', 'niid-bench-v1'"),
     ("--data digits --as-published niid-bench", "did not publish runs on digits"),
     ("--participation 0", "above 0, up to 1"),

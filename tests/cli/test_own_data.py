@@ -71,6 +71,11 @@ def test_one_value_is_no_federation(table: Path) -> None:
     assert told.exit_code == 2 and "that is a single client" in told.stderr
 
 
+def test_an_engine_is_chosen_for_own_data_too(table: Path) -> None:
+    asked = ("--data", table, "--label", "ill", "--client", "ward", "--model", "mlp", "--engine", "auto")
+    assert json.loads(call("run", *asked, "--explain", "--json").stdout)["engine"] == "batched"
+
+
 # Saved splits
 
 

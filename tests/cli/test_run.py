@@ -215,3 +215,23 @@ def test_a_cell_is_measured_beside_its_claim(tmp_path: Path) -> None:
     assert "1 within" in shown.stdout
     [planned] = records(call("table", "niid-bench/3", *one, "--dry-run", "--json").stdout)
     assert (planned["stored"], planned["seconds"]) == (1, 0)
+
+
+# Which engine
+
+
+def test_explain_says_why_and_trains_nothing(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    told = call("run", "--model", "mlp", "--engine", "auto", "--explain", "--seeds", 3, "--store", store)
+    assert (told.exit_code, told.stderr) == (0, "") and not store.exists()
+    assert told.stdout.startswith("mlp on digits, cpu: batched. ") and told.stdout.count("\n") == 1
+    asked = call("run", "--model", "mlp", "--explain", "--store", store)
+    assert "mlp on digits, cpu: threads. batched would suit it: " in asked.stdout
+    (line,) = call("run", "--data", "fmnist", "--explain", "--json").stdout.splitlines()
+    assert json.loads(line)["suited"] == json.loads(line)["engine"] == "threads"
+
+
+def test_the_engine_of_auto_is_the_runs_own(tmp_path: Path) -> None:
+    command = ("run", "--model", "mlp", "--rounds", 1, "--epochs", 1, "--store", tmp_path, "--json", "--engine")
+    first, again = (json.loads(call(*command, engine).stdout) for engine in ("auto", "batched"))
+    assert first["run"] == again["run"] and first["engine"] == "batched"

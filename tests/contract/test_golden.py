@@ -9,6 +9,7 @@ import pytest
 from torch import Tensor, nn
 
 from noniid.algorithms import ALGORITHMS
+from noniid.engine import ENGINES
 from noniid.models import fresh, parse
 from tests.contract import golden_features, golden_linear, golden_travels, problems
 from tests.contract.golden import ROUNDS, D, Golden, K, Row, after, task
@@ -26,13 +27,13 @@ SAME = {
 DISTINCT = {text: golden for text, golden in LINEAR.items() if text not in SAME}
 
 
-@pytest.mark.parametrize("engine", ["threads", "reference"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("text", LINEAR)
 def test_rounds_are_what_arithmetic_says(text: str, engine: str) -> None:
     _check(text, LINEAR[text], fresh(parse("linear"), (D,), K, 0), golden_linear.START, engine)
 
 
-@pytest.mark.parametrize("engine", ["threads", "reference"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("text", TWO_LAYERS)
 def test_rounds_with_features_are_what_arithmetic_says(text: str, engine: str) -> None:
     _check(text, TWO_LAYERS[text], golden_features.TwoLayers(), golden_features.START, engine)

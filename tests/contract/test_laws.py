@@ -192,8 +192,21 @@ class HeardByThreadsOnly(Sound):
 
 
 def test_engines_that_differ_are_noticed() -> None:
-    with pytest.raises(laws.Broken, match="two engines"):
-        LAWS["the fast engine equals the reference"](HeardByThreadsOnly())
+    with pytest.raises(laws.Broken, match="the engines threads and reference end"):
+        LAWS["the fast engines equal the reference"](HeardByThreadsOnly())
+
+
+@dataclass(frozen=True)
+class MixesClients(Sound):
+    """Over some trainable values: one by one both engines say the same."""
+
+    def grad(self, g: Tensor, local: Local) -> Tensor:
+        return g + 0.1 * (local.w - local.start)[..., :9].sum().tanh()
+
+
+def test_hooks_that_mix_stacked_clients_are_noticed() -> None:
+    with pytest.raises(laws.Broken, match="the engines batched and reference end"):
+        LAWS["the fast engines equal the reference"](MixesClients())
 
 
 @dataclass(frozen=True)
@@ -205,7 +218,7 @@ class CountsWorkers(Sound):
 
 
 def test_workers_that_matter_are_noticed() -> None:
-    with pytest.raises(laws.Broken, match="one worker and three"):
+    with pytest.raises(laws.Broken, match="one worker and three of engine threads"):
         for _ in range(5):  # one thread may happen to do all the work
             LAWS["the number of workers does not matter"](CountsWorkers())
 
@@ -217,5 +230,5 @@ def test_what_a_hook_raises_is_a_broken_law_and_not_a_crash() -> None:
 
 
 def test_every_law_has_a_culprit() -> None:
-    beside = {"the fast engine equals the reference", "the number of workers does not matter"}
+    beside = {"the fast engines equal the reference", "the number of workers does not matter"}
     assert set(CULPRITS) | beside == set(LAWS)

@@ -19,8 +19,9 @@ from noniid import algorithms, seeds
 from noniid.algorithms import ALGORITHMS, Algorithm, Local
 from noniid.algorithms.fedavg import FedAvg
 from noniid.algorithms.fedprox import FedProx
-from noniid.engine import Round, Task
+from noniid.engine import ENGINES, Round, Task
 from noniid.errors import BadInput
+from noniid.laws.laws import FAST
 from noniid.optim import Adam
 from noniid.rows import Layout
 from noniid.split import Split
@@ -308,7 +309,7 @@ class Clipped(Algorithm):
         return local.start + (w - local.start).clamp(-self.most, self.most)
 
 
-@pytest.mark.parametrize("engine", ["threads", "reference"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_algorithm_of_ones_own_works_through_the_engines(engine: str) -> None:
     own = ALGORITHMS.parse(f"{__name__}:Prox(0.5)")
     assert own == Prox(0.5)
@@ -316,13 +317,14 @@ def test_an_algorithm_of_ones_own_works_through_the_engines(engine: str) -> None
     torch.testing.assert_close(_w(own, problems.task(), engine=engine), built_in, **CLOSE)
 
 
-def test_loss_and_after_of_ones_own_are_heard_by_both_engines() -> None:
+@pytest.mark.parametrize("engine", FAST)
+def test_loss_and_after_of_ones_own_are_heard_by_all_engines(engine: str) -> None:
     task = problems.task()
-    a, b = (_w(Clipped(), task, rounds=1, engine=engine) for engine in ("threads", "reference"))
+    a, b = (_w(Clipped(), task, rounds=1, engine=each) for each in (engine, "reference"))
     torch.testing.assert_close(a, b, **CLOSE)
     trainable = Layout.of(task.model).num_trainable
     assert float((a - problems.initial(task))[:trainable].abs().max()) <= 0.05 + 1e-6
-    assert not torch.allclose(a, _w(replace(Clipped(), smooth=0.0), task, rounds=1))
+    assert not torch.allclose(a, _w(replace(Clipped(), smooth=0.0), task, rounds=1, engine=engine))
 
 
 class LogitsOnly(nn.Module):

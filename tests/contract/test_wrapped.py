@@ -12,6 +12,7 @@ from torch import Tensor
 
 from noniid.algorithms import ALGORITHMS, Algorithm, State, Update, Wave
 from noniid.engine import Round, begin
+from noniid.laws.laws import FAST
 from noniid.split import Split
 from tests.contract import problems
 
@@ -64,9 +65,10 @@ def test_same_seed_same_bits_for_any_number_of_workers(name: str, stack: str) ->
 
 @each_algorithm
 @pytest.mark.parametrize("stack", ["topk(0.1) + quantise(4)"])
-def test_both_engines_wrap_alike(name: str, stack: str) -> None:
+@pytest.mark.parametrize("engine", FAST)
+def test_all_engines_wrap_alike(name: str, stack: str, engine: str) -> None:
     """Up to the few values that rounding error puts on the other side of a coin or of the largest tenth."""
-    a, b = (_run(name, stack, engine=engine)[0].state.w for engine in ("threads", "reference"))
+    a, b = (_run(name, stack, engine=each)[0].state.w for each in (engine, "reference"))
     assert float((a - b).norm()) <= 0.2 * float((a - problems.initial(problems.task())).norm()) + 1e-5
 
 

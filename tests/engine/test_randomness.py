@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 from noniid.algorithms.fedavg import FedAvg
 from noniid.engine.randomness import draws
+from noniid.laws.laws import FAST
 from tests.contract import problems
 
 
@@ -24,9 +26,10 @@ def test_dropout_is_seen() -> None:
     assert not draws(problems.task())
 
 
-def test_workers_and_engines_agree_on_dropout() -> None:
+@pytest.mark.parametrize("engine", FAST)
+def test_workers_and_engines_agree_on_dropout(engine: str) -> None:
     task = problems.task(Dropping())
-    one, three = (problems.run(FedAvg(), task, workers=workers) for workers in (1, 3))
+    one, three = (problems.run(FedAvg(), task, workers=workers, engine=engine) for workers in (1, 3))
     judge = problems.run(FedAvg(), task, engine="reference")
     problems.same(one[-1].state, three[-1].state)
     problems.same(one[-1].state, judge[-1].state, rtol=2e-4, atol=2e-5)

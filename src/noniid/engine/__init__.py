@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noniid.engine.base import Engine
+from noniid.engine.batched import Batched
 from noniid.engine.carry import Carry
+from noniid.engine.choice import AUTO, Choice, choose
 from noniid.engine.evaluate import Evaluation, evaluate
 from noniid.engine.reference import Reference
 from noniid.engine.replica import Stopped
@@ -14,7 +16,7 @@ from noniid.engine.task import Augment, BatchNorm, Task, Work
 from noniid.engine.threads import Threads
 from noniid.errors import unknown
 
-ENGINES: dict[str, Callable[..., Engine]] = {"threads": Threads, "reference": Reference}
+ENGINES: dict[str, Callable[..., Engine]] = {"threads": Threads, "batched": Batched, "reference": Reference}
 
 
 def start_engine(name: str, task: Task, workers: int | None = None) -> Engine:
@@ -25,10 +27,13 @@ def start_engine(name: str, task: Task, workers: int | None = None) -> Engine:
 
 
 __all__ = [
+    "AUTO",
     "ENGINES",
     "Augment",
     "BatchNorm",
+    "Batched",
     "Carry",
+    "Choice",
     "Diverged",
     "Engine",
     "Evaluation",
@@ -40,6 +45,7 @@ __all__ = [
     "Threads",
     "Work",
     "begin",
+    "choose",
     "cohort_size",
     "evaluate",
     "simulate",

@@ -6,7 +6,7 @@ Shapes: P values of a model, T of them trainable (they come first).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -34,13 +34,19 @@ class Replica:
         self.row = torch.zeros(layout.size, device=device)
         self.grad = torch.zeros(layout.size, device=device)
         layout.bind(self.model, self.row, self.grad)
+        self._places = _places(self.model)
+
+    def called(self, values: Mapping[str, Tensor], x: Tensor) -> Output:
+        """What the module says of `x` with these values, by name, in place of its own."""
+        named = {place: values[name] for place, name in self._places.items()}
+        return Output.of(torch.func.functional_call(self.model, named, (x,), tie_weights=False))
 
     @torch.no_grad()
     def forward(self, row: Tensor, x: Tensor) -> Output:
         """What the model with these values says of `x` in evaluation mode, for algorithms that compare models."""
         training = self.model.training
         self.model.eval()
-        out = Output.of(torch.func.functional_call(self.model, dict(self.layout.named(row)), (x,)))
+        out = self.called(dict(self.layout.named(row)), x)
         self.model.train(training)
         return out
 
@@ -78,6 +84,21 @@ class Replica:
         loss = algorithm.loss(Output.of(self.model(batch.x)), batch, local)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
+
+
+def _places(model: nn.Module) -> dict[str, str]:
+    """Where each named tensor stands, every module counted once.
+
+    A tensor may stand in several modules, and a module in several places. `functional_call` would find the first by
+    itself, but does not give back what it swapped in the second.
+    """
+    names = {id(tensor): name for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
+    return {
+        f"{path}.{own}".lstrip("."): names[id(tensor)]
+        for path, module in model.named_modules()
+        for own, tensor in [*module._parameters.items(), *module._buffers.items()]
+        if tensor is not None
+    }
 
 
 def carried_state(wave: Wave, i: int) -> dict[str, Tensor]:

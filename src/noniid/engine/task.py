@@ -88,17 +88,26 @@ class Task:
 
     def batches(self, client: int, clock: int) -> Iterator[Batch]:
         """A client's batches of one visit: fresh order each epoch, the last batch of an epoch may be short."""
-        order = seeds.stream(self.seed, "batches", clock, client)
         noise = seeds.torch_stream(self.seed, "inputs", clock, client)
-        own = self.split.indices[client]
-        left = int(self.steps(torch.tensor([client])))
-        while left > 0:
-            shuffled = torch.from_numpy(own[order.permutation(len(own))]).split(self.work.batch_size)
-            if self.work.drop_last and len(shuffled) > 1 and len(shuffled[-1]) < self.work.batch_size:
-                shuffled = shuffled[:-1]
-            for index in shuffled[:left]:
+        for epoch in self.epochs(client, clock):
+            for index in epoch.split(self.work.batch_size):
                 yield self._batch(index, client, noise)
-            left -= len(shuffled)
+
+    def epochs(self, client: int, clock: int) -> Iterator[Tensor]:
+        """The samples of one visit in the order of its batches, epoch by epoch."""
+        order = seeds.stream(self.seed, "batches", clock, client)
+        own, batch = self.split.indices[client], self.work.batch_size
+        left = int(self.steps(torch.tensor([client])))
+        kept = len(own) // batch * batch if self.work.drop_last and len(own) > batch else len(own)
+        while left > 0:
+            epoch = torch.from_numpy(own[order.permutation(len(own))])[: min(kept, left * batch)]
+            yield epoch
+            left -= -(-len(epoch) // batch)
+
+    @property
+    def plain(self) -> bool:
+        """Whether a sample is the same whenever it is read: nothing augments or shifts it."""
+        return self.work.augment == "none" and not self.split.shifts
 
     def one_batch(self, client: int, clock: int) -> Batch:
         """A batch of the client's, drawn beside those it trains on."""

@@ -10,8 +10,8 @@ from typing import Any
 from noniid import models, split
 from noniid.algorithms import ALGORITHMS, Algorithm
 from noniid.algorithms.wrappers import Stack
-from noniid.data import CATALOGUE, is_own, natural_client, own_data
-from noniid.engine import ENGINES
+from noniid.data import CATALOGUE, is_own, load_whole, natural_client, own_data
+from noniid.engine import AUTO, ENGINES, Choice, choose
 from noniid.errors import BadInput, unknown
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.grid import grid, read_seeds
@@ -44,15 +44,32 @@ def request(
         asked["wrap"] = Stack.parse(asked["wrap"]) if isinstance(asked["wrap"], str) else asked["wrap"]
     if "model" in asked:
         asked["model"] = models.parse(asked["model"])
-    if asked.get("engine", "threads") not in ENGINES:
-        raise unknown("engine", asked["engine"], ENGINES)
+    if asked.get("engine", AUTO) not in (AUTO, *ENGINES):
+        raise unknown("engine", asked["engine"], (AUTO, *ENGINES))
     recipes = [_complete(split.parse(text)) for text in splits or [_default_split(data)]]
     chosen = [a if isinstance(a, Algorithm) else ALGORITHMS.parse(a) for a in algorithms or ["fedavg"]]
     _check_count(recipes, given.get("clients"))
     base = Experiment(data, Recipe(), optim=optim, **asked)
     made = grid(base, recipes, chosen, read_seeds(str(seeds)))
     preset = PRESETS[as_published] if as_published else None
-    return [preset(experiment) for experiment in made] if preset else made
+    return [_with_engine(preset(experiment) if preset else experiment) for experiment in made]
+
+
+def suited(experiment: Experiment) -> Choice:
+    """The engine that suits an experiment's model and device, and why; of what is known no data are read for it."""
+    if is_own(experiment.data):
+        dataset = load_whole(experiment.data)
+        shape, num_classes = dataset.input_shape, dataset.num_classes
+    else:
+        shape, num_classes = CATALOGUE[experiment.data].shape, CATALOGUE[experiment.data].num_classes
+    return choose(models.fresh(experiment.model, shape, num_classes, 0), experiment.device)
+
+
+def _with_engine(experiment: Experiment) -> Experiment:
+    """An experiment is complete: it names the engine that `auto` stands for, and its key is that engine's."""
+    if experiment.engine != AUTO:
+        return experiment
+    return dataclasses.replace(experiment, engine=suited(experiment).engine)
 
 
 def _optimiser(asked: str | Optimiser | None, flags: Mapping[str, float]) -> Optimiser:

@@ -40,6 +40,7 @@ from noniid.optim import SGD
 
 Law = Callable[[Algorithm], None]
 LAWS: dict[str, Law] = {}
+FAST = ("threads", "batched")
 
 
 def law(function: Law) -> Law:
@@ -52,18 +53,21 @@ def law(function: Law) -> Law:
 
 
 @law
-def the_fast_engine_equals_the_reference(algorithm: Algorithm) -> None:
-    """Hooks say the same to threads on flat buffers and to plain PyTorch, one client after the other."""
+def the_fast_engines_equal_the_reference(algorithm: Algorithm) -> None:
+    """Hooks say the same to threads on flat buffers, to clients stacked as rows, and to plain PyTorch one by one."""
     for cohort in (None, COHORT):
-        fast, slow = (last(algorithm, cohort=cohort, engine=engine) for engine in ("threads", "reference"))
-        same(fast, slow, "the two engines end at different states", **CLOSE)
+        slow = last(algorithm, cohort=cohort, engine="reference")
+        for engine in FAST:
+            fast = last(algorithm, cohort=cohort, engine=engine)
+            same(fast, slow, f"the engines {engine} and reference end at different states", **CLOSE)
 
 
 @law
 def the_number_of_workers_does_not_matter(algorithm: Algorithm) -> None:
     """Not in a single bit."""
-    one, several = (last(algorithm, workers=workers) for workers in (1, 3))
-    same(one, several, "one worker and three end at different states")
+    for engine in FAST:
+        one, several = (last(algorithm, workers=workers, engine=engine) for workers in (1, 3))
+        same(one, several, f"one worker and three of engine {engine} end at different states")
 
 
 @law

@@ -18,7 +18,9 @@ import numpy as np
 from noniid.errors import BadInput
 from noniid.experiments.check import check, check_workers
 from noniid.experiments.experiment import Experiment
+from noniid.experiments.request import suited
 from noniid.experiments.runner import Runner, summary
+from noniid.models import MODELS
 from noniid.results.figures import FORMATS, Series, curves_figure
 from noniid.results.store import Run, Store
 from noniid.results.table import Line, lines, record
@@ -65,6 +67,22 @@ def train_all(
     if stop.is_set():
         return Outcome(runs, 130)
     return Outcome(runs, 0 if all(run.status == "done" for run in runs) else 1)
+
+
+def explain_engines(experiments: Sequence[Experiment], *, as_json: bool) -> None:
+    """A line for each model, data set and device: which engine trains it, and why that one suits it or another does."""
+    alike = {(e.data, MODELS.write(e.model), e.device, e.engine): e for e in experiments}
+    for (name, model, device, engine), experiment in alike.items():
+        check(experiment)
+        choice = suited(experiment)
+        if as_json:
+            told = {"data": name, "model": model, "device": device, "engine": engine}
+            print(json.dumps({**told, "suited": choice.engine, "why": choice.why}))
+        else:
+            other = "" if engine == choice.engine else f" {choice.engine} would suit it:"
+            console().print(
+                f"{model} on {name}, {device}: {engine}.{other} {choice.why}.", soft_wrap=True, markup=False
+            )
 
 
 @contextmanager

@@ -1,0 +1,90 @@
+"""Clients as one program: the rows of several clients are stepped together, as one `[C, P]`.
+
+A step of a small dense model is mostly the interpreter's time; clients that take their steps together pay it once.
+A wave is cut into bundles of clients, by a rule that knows nothing of workers, and threads take the bundles: the
+numbers are the same to the bit for any number of workers. What cannot be stacked trains client by client, on the
+same threads.
+
+Shapes: C clients, P values of a model, T of them trainable (they come first).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from threading import Event
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from noniid.algorithms import Algorithm, Ask, Wave
+from noniid.engine.ask import Questions
+from noniid.engine.bundle import Bundle, Stepper, bundle_of
+from noniid.engine.programs import program_for
+from noniid.engine.replica import Replica, Stopped, with_carried_states
+from noniid.engine.stackable import Stackable
+from noniid.engine.steps import Visit, resident, steps
+from noniid.engine.task import Task
+from noniid.engine.threads import Threads
+
+T = TypeVar("T")
+
+
+class Batched:
+    """See the module's text."""
+
+    def __init__(self, task: Task, workers: int | None = None):
+        self.task = task
+        self._threads = Threads(task, workers)
+        self.layout, self.workers, self.stop = self._threads.layout, self._threads.workers, Event()
+        self._samples = resident(task.dataset.train, task.device) if task.plain else task.dataset.train
+        self._stackable = Stackable(task, self.layout)
+
+    def refusal(self, algorithm: Algorithm, wave: Wave) -> str | None:
+        """Why these clients train one by one; None where they train as one program."""
+        return self._stackable.refusal(algorithm, wave)
+
+    def train(self, algorithm: Algorithm, wave: Wave) -> Wave:
+        if self.refusal(algorithm, wave):
+            self._threads.stop = self.stop  # whichever is ours by now
+            return self._threads.train(algorithm, wave)
+        end, loss = torch.empty_like(wave.start), torch.empty(len(wave.ids))
+        states: list[dict[str, Tensor]] = [{} for _ in wave.ids]
+
+        def train_some(replica: Replica, chosen: list[int]) -> None:
+            bundle = bundle_of(replica, wave, chosen)
+            loss[chosen] = self._train(replica, algorithm, bundle, _visits(wave, chosen)).to(loss)
+            end[chosen] = bundle.w
+            for c, i in enumerate(chosen):
+                states[i] = {name: rows[c] for name, rows in bundle.state.items()}
+
+        self.map(train_some, self._stackable.bundles(wave))
+        return with_carried_states(wave._replace(end=end, loss=loss), states)
+
+    @torch.no_grad()
+    def _train(self, replica: Replica, algorithm: Algorithm, bundle: Bundle, visits: list[Visit]) -> Tensor:
+        """All steps of these visits, those with most steps first; the mean loss of each, [C]."""
+        replica.model.train()
+        total, program = torch.zeros(len(visits), device=bundle.w.device), program_for(replica, algorithm)
+        stepper = Stepper(algorithm, bundle, program)
+        for step in steps(self.task, self._samples, visits):
+            if self.stop.is_set():
+                raise Stopped
+            active = len(step.lengths)
+            if active < len(stepper.bundle.w):
+                stepper = Stepper(algorithm, bundle.first(active), program)
+            total[:active] += stepper(step)
+        return total / torch.tensor([visit.steps for visit in visits], device=total.device)
+
+    def ask(self, ids: Tensor, clock: int = 0) -> Ask:
+        return Questions(self, ids, clock)
+
+    def map(self, function: Callable[[Replica, T], Any], items: Sequence[T]) -> Iterable[Any]:
+        return self._threads.map(function, items)
+
+    def close(self) -> None:
+        self._threads.close()
+
+
+def _visits(wave: Wave, chosen: list[int]) -> list[Visit]:
+    return [Visit(int(wave.ids[i]), int(wave.clock[i]), int(wave.steps[i])) for i in chosen]
