@@ -60,6 +60,11 @@ TESTS = {
 # What no test can notice: file; place, change; reason.
 EQUIVALENT: dict[str, dict[str, str]] = {
     "base": {"State: 0 -> 1": "whatever an algorithm's `init` says, the round loop begins at round 0"},
+    "moon": {
+        "Moon.loss: F.cosine_similarity(out.features, other, dim=-1) -> F.cosine_similarity(out.features, other)": (
+            "features are [B, F]: the last dimension is the second, which is the default"
+        ),
+    },
 }
 
 WORKER: list[Path] = []  # the copy that this process works on

@@ -86,3 +86,18 @@ def test_a_value_outside_its_range_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", AT_THE_EDGE)
 def test_a_value_at_the_edge_of_its_range_is_accepted(text: str) -> None:
     assert torch.equal(ALGORITHMS.parse(text).init(torch.zeros(4), MEMBERS).w, torch.zeros(4))
+
+
+# What is kept and sent
+
+
+@pytest.mark.parametrize("name", ["local", "centralised"])
+def test_the_bounds_send_nothing(name: str) -> None:
+    algorithm = ALGORITHMS.parse(name)
+    assert algorithm.traffic(algorithm.init(torch.zeros(4), MEMBERS)) == (0, 0)
+
+
+@pytest.mark.parametrize("most", [0, 3])
+def test_fedasync_keeps_no_version_that_nobody_may_ask_for(most: int) -> None:
+    begun = ALGORITHMS.parse(f"fedasync(max_staleness={most})").init(torch.zeros(4), MEMBERS)
+    assert begun.server["versions"].shape == (most + 1, 4)
