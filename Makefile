@@ -12,7 +12,7 @@ run: $(VENV)/installed
 	  --algorithm scaffold --algorithm fednova --rounds 30 --seeds 3 --store $(STORE)
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -m slow

@@ -60,9 +60,9 @@ GOOD = idx(np.zeros((3, 2, 2)))
         GOOD + b"\0",
         b"\0\0\x0d" + GOOD[3:],  # floats
         b"<html>not found</html>",
-        gzip.compress(GOOD)[:-9],
-        gzip.compress(GOOD)[:12],
-        gzip.compress(GOOD)[:-8] + b"\0" * 8,  # wrong checksum
+        gzip.compress(GOOD, mtime=0)[:-9],
+        gzip.compress(GOOD, mtime=0)[:12],
+        gzip.compress(GOOD, mtime=0)[:-8] + b"\0" * 8,  # wrong checksum
     ],
 )
 def test_damaged_idx(tmp_path, content):
@@ -198,6 +198,6 @@ def test_digits_are_scikit_learns():
 @pytest.mark.parametrize("text", ["", "1,2,3\n", ",".join(["17"] * 65), ",".join(["x"] * 65)])
 def test_damaged_digits(tmp_path, text):
     path = tmp_path / "digits.csv.gz"
-    path.write_bytes(gzip.compress(text.encode()))
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
     with pytest.raises(BadInput, match=r"digits\.csv\.gz is damaged"):
         images.read_digits(path)

@@ -51,7 +51,7 @@ def test_rcv1_stays_sparse(tmp_path):
         A9A.replace(b"1:1 4:1", b"4:1 1:1"),
         b"39, State-gov, 77516\n",
         bz2.compress(A9A)[:-5],
-        gzip.compress(A9A)[:-5],
+        gzip.compress(A9A, mtime=0)[:-5],
         bz2.compress(A9A)[:20] + b"\0" + bz2.compress(A9A)[21:],
     ],
 )
@@ -126,7 +126,7 @@ ROWS = csv(covtype_rows([5, 2, 7], np.random.default_rng(2)))
         ROWS.replace(b",5\n", b",,5\n"),
         b"Elevation,Aspect\n" + ROWS,
         b"\0" + ROWS,
-        gzip.compress(ROWS)[:-10],
+        gzip.compress(ROWS, mtime=0)[:-10],
     ],
 )
 def test_damaged_uci_covtype(tmp_path, content):
