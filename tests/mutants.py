@@ -60,10 +60,11 @@ TESTS = {
 # What no test can notice: file; place, change; reason.
 EQUIVALENT: dict[str, dict[str, str]] = {
     "base": {"State: 0 -> 1": "whatever an algorithm's `init` says, the round loop begins at round 0"},
-    "moon": {
-        "Moon.loss: F.cosine_similarity(out.features, other, dim=-1) -> F.cosine_similarity(out.features, other)": (
-            "features are [B, F]: the last dimension is the second, which is the default"
+    "radfed": {
+        "RADFedIS.pick: state.memory['score'].squeeze(1).double() -> state.memory['score'].squeeze(1)": (
+            "odds in single precision differ in the seventh digit: no draw shows it"
         ),
+        "RADFedIS.pick: score.sum() -> score.mean()": "how nearly never a client without any gradient is drawn",
     },
 }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from noniid.algorithms import ALGORITHMS, Federation
+from noniid.algorithms import ALGORITHMS, Federation, State, Wave
 from noniid.errors import BadInput
+from noniid.optim import SGD
 
 # What a user gets who names an algorithm and nothing else. To change one is to change everybody's numbers.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -86,6 +88,23 @@ def test_a_value_outside_its_range_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", AT_THE_EDGE)
 def test_a_value_at_the_edge_of_its_range_is_accepted(text: str) -> None:
     assert torch.equal(ALGORITHMS.parse(text).init(torch.zeros(4), MEMBERS).w, torch.zeros(4))
+
+
+def test_qfedavg_stands_a_client_that_has_nothing_left_to_learn() -> None:
+    """F^(q - 1) of a loss of 0 is no number, for q below 1."""
+
+    class Perfect(_Answers):
+        def loss(self, w: Tensor) -> Tensor:
+            return torch.tensor([0.0, 1.0])
+
+    start, ids = torch.zeros(2, 4), torch.arange(2)
+    wave = Wave(
+        ids=ids, clock=ids, sizes=ids + 1, weights=torch.tensor([0.5, 0.5]), steps=ids + 1, staleness=ids, start=start,
+        end=start + 0.1, loss=torch.ones(2), shared={}, memory={}, carried={}, optim=SGD(0.1),
+        rng=np.random.default_rng(0), ask=Perfect(), num_trainable=4, batch_size=1,  # type: ignore[arg-type]
+    )  # fmt: skip
+    moved = ALGORITHMS.parse("qfedavg(0.5)").update(State(torch.zeros(4)), wave).w
+    assert torch.isfinite(moved).all() and (moved > 0).all()
 
 
 # What is kept and sent

@@ -37,7 +37,7 @@ class Moon(Algorithm):
         assert out.features is not None
         near, far = (local.forward(row, batch.x).features for row in (local.start, local.memory["last"]))
         assert near is not None and far is not None
-        similar = [F.cosine_similarity(out.features, other, dim=-1) / self.temperature for other in (near, far)]
+        similar = [F.cosine_similarity(out.features, other) / self.temperature for other in (near, far)]
         contrast = -torch.stack(similar, -1).log_softmax(-1)[..., 0].mean()
         return F.cross_entropy(out.logits, batch.y) + self.mu * contrast
 
