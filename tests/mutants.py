@@ -66,6 +66,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         ),
         "RADFedIS.pick: score.sum() -> score.mean()": "how nearly never a client without any gradient is drawn",
     },
+    "rows": {"column: -1 -> 1": "a number for each client is [C]: its last new dimension is the second"},
+    "wrappers": {
+        "Gaussian.apply: torch.randn(moves.shape, generator=draws, device=draws.device) -> "
+        "torch.randn(moves.shape, generator=draws)": "these draws are made on the CPU, the default",
+    },
 }
 
 WORKER: list[Path] = []  # the copy that this process works on

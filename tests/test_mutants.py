@@ -106,7 +106,7 @@ def test_what_is_said_to_be_equivalent_can_be_made() -> None:
 def test_a_missing_term_is_noticed_and_the_working_tree_is_left_alone() -> None:
     path = Path(ROOT / PACKAGE / "algorithms" / "fedprox.py")
     before = path.read_bytes(), path.stat().st_mtime_ns
-    change = "local.w - local.start -> local.w"
+    change = "local.w - local.start -> -local.start"
     command = [sys.executable, "-m", "tests.mutants", "fedprox.py", "--match", change, "--verbose"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=10 * SECONDS, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -126,7 +126,7 @@ def test_without_momentum_effective_steps_are_steps() -> None:
     assert SGD().effective_steps(torch.tensor([0, 1, 7, 100_000])).tolist() == [0.0, 1.0, 7.0, 100_000.0]
 
 
-@pytest.mark.parametrize("optim", [SGD(0.1, 0.9), SGD(0.01, 0.5), SGD(0.2)], ids=str)
+@pytest.mark.parametrize("optim", [SGD(0.1, 0.9), SGD(0.01, 0.5), SGD(0.2), *AHEAD[::2]], ids=str)
 def test_a_constant_gradient_moves_by_rate_times_effective_steps(optim: SGD) -> None:
     for steps in (1, 2, 9):
         moved = _moved(optim, torch.zeros(1), [torch.ones(1)] * steps)
