@@ -25,7 +25,7 @@ from noniid.data import CATALOGUE
 from noniid.models import MODELS
 from noniid.spec import Registry
 from noniid.split import PLACEMENTS, SHIFTS
-from tests import generated_claims, generated_runs
+from tests import generated_claims, generated_runs, generated_splits
 from tests.doc_examples import failures
 from tests.generated_runs import NOTHING
 
@@ -104,11 +104,11 @@ def algorithms() -> str:
 def splits() -> str:
     kinds: dict[str, Registry[Any]] = {"placement": PLACEMENTS, "shift": SHIFTS}
     rows = [
-        (f"`{name}`", kind, fields(cls), first_sentence(cls))
+        (f"`{name}`", kind, fields(cls), first_sentence(cls), generated_splits.SOURCES[name])
         for kind, known in kinds.items()
         for name, cls in known.items()
     ]
-    return table(["split", "kind", "parameters", "what"], rows)
+    return table(["split", "kind", "parameters", "what", "from"], rows)
 
 
 def datasets() -> str:
@@ -171,6 +171,8 @@ FROM_RUNS: dict[str, Callable[[], str]] = {
         generated_runs.scaffold,
         generated_runs.rfedavg,
         generated_runs.radfed,
+        generated_splits.gallery_placements,
+        generated_splits.gallery_shifts,
     )
 }
 BLOCKS: dict[str, Callable[[], str]] = {
