@@ -98,7 +98,7 @@ def _draw_row(row: Sequence[Any], placed: Placed, client: int) -> None:
         bare(axes)
         if split.labels is not None:
             wrong = split.labels[sample] != true[sample]
-            axes.set_xlabel(f"“{split.labels[sample]}”", fontsize=9, color=COLOURS[1] if wrong else GREY, labelpad=1)
+            axes.set_xlabel(f"“{split.labels[sample]}”", fontsize=9, color=COLOURS[1] if wrong else GREY, labelpad=3)
 
 
 def lines() -> list[list[str]]:
