@@ -1,7 +1,8 @@
 """Draws the pictures of docs/splits.md anew: `python -m tests.gallery`; those of single splits too, with `--all`.
 
 Two are of every placement and shift there is, of the same splits as the page's tables. The others are what the page's own
-`noniid split ... --figure docs/img/...` lines draw; some of them need data sets that are fetched first.
+`noniid split ... --figure docs/img/...` lines draw: they need data sets that are fetched first, and a file that its
+Python makes.
 """
 
 from __future__ import annotations

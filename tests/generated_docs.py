@@ -154,6 +154,12 @@ def benchmarks(folder: Path = KEPT) -> str:
     return "\n".join(parts) or NOTHING
 
 
+def other_splitters(folder: Path = KEPT) -> str:
+    """One kept table, without the name that it has among the others."""
+    path = folder / "other_splitters.json"
+    return _benchmark(json.loads(path.read_text(encoding="utf-8"))).partition("\n\n")[2] if path.exists() else NOTHING
+
+
 def _benchmark(kept: dict[str, Any]) -> str:
     rows = [[harness.text(value) for value in row] for row in kept["rows"]]
     circumstances = [f"{name} {value}" for name, value in kept["environment"].items() if value is not None]
@@ -177,7 +183,7 @@ FROM_RUNS: dict[str, Callable[[], str]] = {
 }
 BLOCKS: dict[str, Callable[[], str]] = {
     "names": names, "algorithms": algorithms, "splits": splits, "datasets": datasets, "models": models,
-    "benchmarks": benchmarks,
+    "benchmarks": benchmarks, "other_splitters": other_splitters,
     **FROM_RUNS,
 }  # fmt: skip
 
