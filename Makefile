@@ -31,7 +31,8 @@ docs-check: $(VENV)/installed
 	$(BIN)/python -m tests.generated_docs
 
 bench: $(VENV)/installed
-	for file in startup split_speed training_speed dense_speed algorithm_overhead memory; do $(BIN)/python benchmarks/$$file.py || exit 1; done
+	for file in startup split_speed training_speed dense_speed algorithm_overhead memory other_splitters; do \
+	  $(BIN)/python benchmarks/$$file.py || exit 1; done
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -25,7 +25,7 @@ from noniid.data import CATALOGUE
 from noniid.models import MODELS
 from noniid.spec import Registry
 from noniid.split import PLACEMENTS, SHIFTS
-from tests import generated_claims, generated_runs
+from tests import generated_claims, generated_runs, generated_splits
 from tests.doc_examples import failures
 from tests.generated_runs import NOTHING
 
@@ -104,11 +104,11 @@ def algorithms() -> str:
 def splits() -> str:
     kinds: dict[str, Registry[Any]] = {"placement": PLACEMENTS, "shift": SHIFTS}
     rows = [
-        (f"`{name}`", kind, fields(cls), first_sentence(cls))
+        (f"`{name}`", kind, fields(cls), first_sentence(cls), generated_splits.SOURCES[name])
         for kind, known in kinds.items()
         for name, cls in known.items()
     ]
-    return table(["split", "kind", "parameters", "what"], rows)
+    return table(["split", "kind", "parameters", "what", "from"], rows)
 
 
 def datasets() -> str:
@@ -154,6 +154,12 @@ def benchmarks(folder: Path = KEPT) -> str:
     return "\n".join(parts) or NOTHING
 
 
+def other_splitters(folder: Path = KEPT) -> str:
+    """One kept table, without the name that it has among the others."""
+    path = folder / "other_splitters.json"
+    return _benchmark(json.loads(path.read_text(encoding="utf-8"))).partition("\n\n")[2] if path.exists() else NOTHING
+
+
 def _benchmark(kept: dict[str, Any]) -> str:
     rows = [[harness.text(value) for value in row] for row in kept["rows"]]
     circumstances = [f"{name} {value}" for name, value in kept["environment"].items() if value is not None]
@@ -171,11 +177,13 @@ FROM_RUNS: dict[str, Callable[[], str]] = {
         generated_runs.scaffold,
         generated_runs.rfedavg,
         generated_runs.radfed,
+        generated_splits.gallery_placements,
+        generated_splits.gallery_shifts,
     )
 }
 BLOCKS: dict[str, Callable[[], str]] = {
     "names": names, "algorithms": algorithms, "splits": splits, "datasets": datasets, "models": models,
-    "benchmarks": benchmarks,
+    "benchmarks": benchmarks, "other_splitters": other_splitters,
     **FROM_RUNS,
 }  # fmt: skip
 

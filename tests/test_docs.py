@@ -87,7 +87,7 @@ def test_filling_twice_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    sorted(set(generated_docs.BLOCKS) - {"names", "benchmarks", *generated_docs.FROM_RUNS}),
+    sorted(set(generated_docs.BLOCKS) - {"names", "benchmarks", "other_splitters", *generated_docs.FROM_RUNS}),
 )
 def test_every_block_is_a_table_of_equal_rows(name: str) -> None:
     lines = generated_docs.BLOCKS[name]().splitlines()
@@ -121,6 +121,7 @@ def test_a_kept_table_is_shown_with_what_it_was_measured_on(tmp_path: Path) -> N
 
 def test_no_benchmark_kept(tmp_path: Path) -> None:
     assert generated_docs.benchmarks(tmp_path) == "Nothing has been measured yet.\n"
+    assert generated_docs.other_splitters(tmp_path) == "Nothing has been measured yet.\n"
 
 
 # Claimed and measured

@@ -102,9 +102,10 @@ shown_options = options(
     click.option("--figure", metavar="FILE", help="Draw it, too (png, svg or pdf)."),
     click.option(
         "--kind",
-        type=click.Choice(["counts", "population", "bubbles", "sizes", "points", "examples"]),
+        type=click.Choice(["counts", "population", "bubbles", "sizes", "points", "examples", "tsne"]),
         default="counts",
         show_default=True,
-        help="Of the figure; points are for three inputs, examples for images as clients see them.",
+        help="Of the figure; points are for three inputs, examples for images as clients see them, tsne for the "
+             "features of up to 1,500 samples on a plane.",
     ),
 )  # fmt: skip

@@ -111,7 +111,7 @@ def test_a_run_on_a_saved_split_equals_the_run_it_came_from(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("data", "kind"),
     [("digits", "counts"), ("digits", "population"), ("digits", "bubbles"), ("digits", "sizes"), ("digits", "examples"),
-     ("fcube", "points")],
+     ("fcube", "points"), ("digits", "tsne"), ("fcube", "tsne")],
 )  # fmt: skip
 def test_every_kind_of_figure(data: str, kind: str, tmp_path: Path) -> None:
     file = tmp_path / "split.png"

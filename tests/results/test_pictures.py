@@ -12,6 +12,7 @@ from noniid.results.pictures import (
     examples_figure,
     population_figure,
     sizes_figure,
+    tsne_figure,
 )
 from tests.results.test_figures import assert_nothing_touches_the_edge, counts_of, size_of
 
@@ -91,6 +92,32 @@ def test_examples(tmp_path, monkeypatch, channels):
     assert shown.min() >= 0 and shown.max() <= 1
     expected = np.clip(images[1, 1], 0, 1)
     assert shown == pytest.approx(expected[0] if channels == 1 else expected.transpose(1, 2, 0))
+
+
+def test_on_a_plane_clients_that_differ_lie_apart(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    clients = np.repeat([2, 5, 7], 20)
+    rows = rng.normal(20 * clients[:, None], 1, (60, 4))
+    first, again = (drawn(monkeypatch, tsne_figure, rows, clients).axes[0].collections[0] for _ in range(2))
+    places = np.asarray(first.get_offsets())
+    assert places == pytest.approx(np.asarray(again.get_offsets()))
+    _, who = np.unique(first.get_facecolors(), axis=0, return_inverse=True)
+    assert np.bincount(who).tolist() == [20, 20, 20]
+    middles = np.array([places[who == each].mean(axis=0) for each in range(3)])
+    nearest = np.linalg.norm(places[:, None] - middles, axis=2).argmin(axis=1)
+    assert (nearest == who).all()
+
+
+@pytest.mark.parametrize(("shape", "num_clients"), [((4, 3), 2), ((30, 1), 1), ((90, 8), 30)])
+def test_planes_of_any_size(tmp_path, shape, num_clients):
+    rows = np.random.default_rng(0).normal(size=shape)
+    tsne_figure(rows, np.arange(len(rows)) % num_clients, "data, a split", tmp_path / "a.png")
+    assert_nothing_touches_the_edge(tmp_path / "a.png")
+
+
+def test_a_plane_needs_samples(tmp_path):
+    with pytest.raises(BadInput, match="t-SNE needs 4 samples or more, and there are 3"):
+        tsne_figure(np.zeros((3, 2)), np.arange(3), "", tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 20, 21, 200])

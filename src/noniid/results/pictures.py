@@ -1,6 +1,6 @@
-"""More pictures of a split: populations as bars, bubbles, sizes, points in a cube, what noise does to an image.
+"""More pictures of a split: populations as bars, bubbles, sizes, points in a cube or on a plane, what noise does.
 
-N clients, K classes, n samples; c channels, h and w pixels.
+N clients, K classes, n samples, m of them shown, d features; c channels, h and w pixels.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MOST_NAMED = 24  # classes in a legend
 MOST_TICKS = 30  # clients with a tick of their own
 MOST_POINTS = 4_000
+LEAST_EMBEDDED = 4
 
 
 def population_figure(counts: np.ndarray, title: str, path: Path | str) -> None:
@@ -116,6 +117,31 @@ def cube_figure(
     axes.set_box_aspect(None, zoom=1.0)
     if len(held) <= MOST_NAMED:
         figure.legend(loc="outside lower center", ncols=min(len(held), 6), frameon=False, fontsize=9, markerscale=2)
+    save(figure, path)
+
+
+def tsne_figure(rows: np.ndarray, clients: np.ndarray, title: str, path: Path | str, seed: int = 0) -> None:
+    """Features [m, d] laid out on a plane by t-SNE, a colour for each client [m]; distances far apart mean little."""
+    from matplotlib.colors import to_rgb
+    from sklearn.manifold import TSNE
+
+    present, who = np.unique(clients, return_inverse=True)
+    if len(rows) < LEAST_EMBEDDED:
+        raise BadInput(f"t-SNE needs {LEAST_EMBEDDED} samples or more, and there are {len(rows)}.")
+    init = "pca" if min(rows.shape) > 1 else "random"
+    plane = TSNE(perplexity=min(30, (len(rows) - 1) / 3), init=init, random_state=seed).fit_transform(rows)
+    figure = blank(6.8, 6.0, title)
+    axes = figure.add_subplot()
+    # In random order: drawn one after the other, the last client would hide the first.
+    order = np.random.default_rng(seed).permutation(len(rows))
+    colours = np.array([to_rgb(colour) for colour in class_colours(len(present))])
+    axes.scatter(*plane[order].T, s=11, c=colours[who[order]], alpha=0.8, linewidth=0)
+    axes.set(xticks=[], yticks=[], aspect="equal", adjustable="datalim")
+    bare(axes)
+    if len(present) <= MOST_NAMED:
+        for client, colour in zip(present, colours, strict=True):
+            axes.scatter([], [], s=24, color=colour, label=str(client))
+        figure.legend(title="client", loc="outside right center", frameon=False, fontsize=9, title_fontsize=9)
     save(figure, path)
 
 

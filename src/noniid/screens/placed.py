@@ -11,12 +11,20 @@ from noniid.errors import BadInput
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.prepare import Placed, place, provenance
 from noniid.results.figures import split_figure
-from noniid.results.pictures import bubbles_figure, cube_figure, examples_figure, population_figure, sizes_figure
+from noniid.results.pictures import (
+    bubbles_figure,
+    cube_figure,
+    examples_figure,
+    population_figure,
+    sizes_figure,
+    tsne_figure,
+)
 from noniid.screens.session import check_figure
 from noniid.screens.skew import show_evidence
 from noniid.screens.split import show_split, split_json
 from noniid.screens.words import console
-from noniid.split import check_form, save
+from noniid.seeds import stream
+from noniid.split import check_form, looked_at, save
 
 MOST_EXAMPLES = (4, 7)  # images, clients
 
@@ -44,7 +52,7 @@ def show_placed(experiment: Experiment, wanted: Wanted) -> None:
     title = f"{experiment.data}, {experiment.split}, {placed.split.num_clients} clients"
     # Drawn first: a picture that these data do not have is refused before anything is said.
     if wanted.figure:
-        draw(placed, title, wanted.figure, wanted.kind)
+        draw(placed, title, wanted.figure, wanted.kind, experiment.seed)
     profile = placed.profile(wanted.features, experiment.seed) if placed.split.num_clients > 1 else None
     if wanted.as_json:
         print(json.dumps(split_json(placed.split, labels, num_classes, profile)))
@@ -56,7 +64,7 @@ def show_placed(experiment: Experiment, wanted: Wanted) -> None:
         save(placed.split, wanted.export, provenance(experiment, placed))
 
 
-def draw(placed: Placed, title: str, file: str, kind: str) -> None:
+def draw(placed: Placed, title: str, file: str, kind: str, seed: int) -> None:
     """One picture of a split."""
     if kind == "counts":
         split_figure(placed.counts, title, file)
@@ -68,6 +76,8 @@ def draw(placed: Placed, title: str, file: str, kind: str) -> None:
         sizes_figure(placed.split.sizes, title, file)
     elif kind == "points":
         _draw_points(placed, title, file)
+    elif kind == "tsne":
+        _draw_plane(placed, title, file, seed)
     else:
         _draw_examples(placed, title, file)
 
@@ -80,6 +90,15 @@ def _draw_points(placed: Placed, title: str, file: str) -> None:
     for client, index in enumerate(split.indices):
         seen[index] = placed.seen(client, index)
     cube_figure(seen, placed.dataset.train.y.numpy(), split.indices, title, file)
+
+
+def _draw_plane(placed: Placed, title: str, file: str, seed: int) -> None:
+    """The same samples as the measure of feature skew looks at, as their clients see them."""
+    shape = placed.dataset.input_shape
+    held = looked_at(placed.split, int(np.prod(shape)), stream(seed, "plane"))
+    rows = np.concatenate([placed.seen(client, index).reshape(len(index), -1) for client, index in held.items()])
+    clients = np.repeat(list(held), [len(index) for index in held.values()])
+    tsne_figure(rows, clients, f"{title}, t-SNE of {len(rows):,} samples", file, seed)
 
 
 def _draw_examples(placed: Placed, title: str, file: str) -> None:
