@@ -50,9 +50,12 @@ def show_placed(experiment: Experiment, wanted: Wanted) -> None:
     placed = place(experiment)
     labels, num_classes = placed.dataset.train.y.numpy(), placed.dataset.num_classes
     title = f"{experiment.data}, {experiment.split}, {placed.split.num_clients} clients"
-    # Drawn first: a picture that these data do not have is refused before anything is said.
+    # Files first: a picture that these data do not have is refused before anything is said, and whoever reads only
+    # the beginning of what is said has them all the same.
     if wanted.figure:
         draw(placed, title, wanted.figure, wanted.kind, experiment.seed)
+    if wanted.export:
+        save(placed.split, wanted.export, provenance(experiment, placed))
     profile = placed.profile(wanted.features, experiment.seed) if placed.split.num_clients > 1 else None
     if wanted.as_json:
         print(json.dumps(split_json(placed.split, labels, num_classes, profile)))
@@ -60,8 +63,6 @@ def show_placed(experiment: Experiment, wanted: Wanted) -> None:
         show_split(console(), title, placed.split, labels, num_classes, wanted.show_all)
         if profile is not None:
             show_evidence(console(), profile)
-    if wanted.export:
-        save(placed.split, wanted.export, provenance(experiment, placed))
 
 
 def draw(placed: Placed, title: str, file: str, kind: str, seed: int) -> None:
