@@ -22,8 +22,6 @@ from noniid.experiments.privacy import check_statistics
 from noniid.rows import Layout
 from noniid.split import Placement, Profile, Reading, Recipe, Split, Traits, labels_checksum, profile
 
-DEFAULT_CLIENTS = 10
-
 
 class Ready(NamedTuple):
     """All that the round loop needs."""
@@ -123,7 +121,7 @@ def place(experiment: Experiment) -> Placed:
 def place_whole(name: str, recipe: Recipe, clients: int | None, seed: int) -> Placed:
     """All rows of data of one's own, or what a data set trains on, split: to be measured, not to be trained on."""
     dataset = data.load_whole(name) if data.is_own(name) else _load_own(name, seed if data.is_drawn(name) else None)
-    return _placed(dataset, recipe, clients or DEFAULT_CLIENTS, seeds.stream(seed, "split"))
+    return _placed(dataset, recipe, clients or Experiment.clients, seeds.stream(seed, "split"))
 
 
 def _placed(dataset: data.Dataset, recipe: Recipe, clients: int | None, draws: seeds.Draws) -> Placed:
