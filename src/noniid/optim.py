@@ -35,6 +35,11 @@ class Optimiser(ABC):
     def step_(self, w: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         """One step in place on `w` and `state`; `g` is left as it is, for it may be shared."""
 
+    @property
+    def as_sgd(self) -> tuple[float, float, float, bool] | None:
+        """Learning rate, momentum, weight decay, Nesterov's or not; None for what is not SGD."""
+        return None
+
     def effective_steps(self, steps: Tensor) -> Tensor:
         """||a||_1 of FedNova: the sum of the weights with which `steps` gradients enter the final movement."""
         name = OPTIMISERS.name_of(self)
@@ -84,6 +89,10 @@ class SGD(Optimiser):
             buffer = state["momentum"].mul_(self.momentum).add_(g)
             g = torch.add(g, buffer, alpha=self.momentum) if self.nesterov else buffer
         w.add_(g, alpha=-self.lr)
+
+    @property
+    def as_sgd(self) -> tuple[float, float, float, bool] | None:
+        return float(self.lr), float(self.momentum), float(self.weight_decay), self.nesterov
 
     def effective_steps(self, steps: Tensor) -> Tensor:
         """||a||_1 of FedNova.

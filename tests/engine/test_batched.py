@@ -20,9 +20,12 @@ from noniid.data.dataset import SparseRows
 from noniid.engine import Diverged, Stopped, Task, stackable, start_engine
 from noniid.engine.batched import Batched
 from noniid.engine.dense import Dense
+from noniid.engine.descending import Descending
 from noniid.engine.programs import program_for
 from noniid.engine.replica import Replica
 from noniid.engine.steps import steps
+from noniid.engine.threads import Threads
+from noniid.models import fused
 from noniid.models.dense import DenseNet
 from noniid.optim import SGD
 from noniid.rows import Layout
@@ -101,15 +104,44 @@ def test_sparse_tables(text: str) -> None:
     agree(ALGORITHMS.parse(text), replace(plain, dataset=table))
 
 
+def _otherwise(program: Any) -> Any:
+    """What is left where compiled code cannot do it."""
+    return program.otherwise if isinstance(program, Descending) else program
+
+
 def test_the_dense_program_is_taken_where_it_fits_and_gives_autograds_numbers() -> None:
     """Frozen layers go through vmap."""
     task = problems.task(MLP)
     layout = Layout.of(task.model)
-    assert isinstance(program_for(Replica(task.model, layout, "cpu"), FedAvg()), Dense)
+    assert isinstance(_otherwise(program_for(Replica(task.model, layout, "cpu"), FedAvg())), Dense)
     next(task.model.parameters()).requires_grad_(False)
     frozen = Replica(task.model, Layout.of(task.model), "cpu")
-    assert not isinstance(program_for(frozen, FedAvg()), Dense)
+    assert not isinstance(_otherwise(program_for(frozen, FedAvg())), Dense)
     agree(FedAvg(), task)
+
+
+@pytest.mark.parametrize("text", ["fedavg", "fedprox", "scaffold", "moon"])
+@pytest.mark.parametrize("work", [{}, {"augment": "crop-flip"}, {"steps": 5}, {"drop_last": True, "batch": 7}], ids=str)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_with_and_without_compiled_code(text: str, work: Any, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not compiled:
+        monkeypatch.setattr(fused, "kernels", lambda: None)
+    agree(ALGORITHMS.parse(text), problems.task(MLP, **work))
+
+
+def test_visits_in_compiled_code_are_left_to_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is nothing between the steps; a correction is something."""
+    alone: list[str] = []
+    train = Threads.train
+
+    def noting(self: Threads, algorithm: Any, wave: Any) -> Any:
+        alone.append(type(algorithm).__name__)
+        return train(self, algorithm, wave)
+
+    monkeypatch.setattr(Threads, "train", noting)
+    for text in ("fedavg", "fedprox", "fednova"):
+        problems.run(ALGORITHMS.parse(text), problems.task(MLP), rounds=1, engine="batched")
+    assert alone == ["FedAvg", "FedNova"]
 
 
 def test_a_dense_net_with_other_layers_goes_through_vmap() -> None:
@@ -150,9 +182,9 @@ def test_a_bundle_is_cut_by_bytes_and_a_wave_into_two_at_least(monkeypatch: pyte
     task = problems.task(MLP)
     judge = stackable.Stackable(task, Layout.of(task.model))
     wave: Any = type("W", (), {"steps": torch.tensor([1, 5, 3, 2, 4, 9])})
-    assert judge.bundles(wave) == [[5, 1, 4], [2, 3, 0]]
+    assert judge.bundles(wave) == [[5, 4, 3], [1, 2, 0]]
     monkeypatch.setattr(stackable, "CPU_BYTES", 2 * judge.bytes_a_client)
-    assert judge.bundles(wave) == [[5, 1], [4, 2], [3, 0]]
+    assert judge.bundles(wave) == [[5, 2], [1, 3], [4, 0]]
     monkeypatch.setattr(stackable, "CPU_BYTES", 1)
     assert judge.bundles(wave) == [[5], [1], [4], [2], [3], [0]]
 

@@ -26,6 +26,7 @@ from noniid.engine.stackable import Stackable
 from noniid.engine.steps import Visit, resident, steps
 from noniid.engine.task import Task
 from noniid.engine.threads import Threads
+from noniid.engine.walk import walk_of
 
 T = TypeVar("T")
 
@@ -39,13 +40,18 @@ class Batched:
         self.layout, self.workers, self.stop = self._threads.layout, self._threads.workers, Event()
         self._samples = resident(task.dataset.train, task.device) if task.plain else task.dataset.train
         self._stackable = Stackable(task, self.layout)
+        first = task.dataset.train.batch(torch.arange(1)).to(task.device)
+        self._descends = Replica(task.model, self.layout, task.device).descent(first) is not None
 
     def refusal(self, algorithm: Algorithm, wave: Wave) -> str | None:
         """Why these clients train one by one; None where they train as one program."""
         return self._stackable.refusal(algorithm, wave)
 
     def train(self, algorithm: Algorithm, wave: Wave) -> Wave:
-        if self.refusal(algorithm, wave):
+        # A visit in compiled code pays for no step what stacked clients would share.
+        walk = walk_of(algorithm, wave.optim, self.task) if self._descends else None
+        walks = walk is not None and walk.bare
+        if walks or self.refusal(algorithm, wave):
             self._threads.stop = self.stop  # whichever is ours by now
             return self._threads.train(algorithm, wave)
         end, loss = torch.empty_like(wave.start), torch.empty(len(wave.ids))

@@ -15,6 +15,7 @@ from noniid.algorithms import Algorithm, Batch
 from noniid.algorithms.base import Tensors
 from noniid.engine.bundle import Backward, Bundle, Program, Step
 from noniid.engine.dense import Dense
+from noniid.engine.descending import Descending
 from noniid.engine.replica import Replica
 from noniid.rows import Layout, Slot
 
@@ -74,4 +75,5 @@ def _slots(layout: Layout, rows: Tensor) -> list[tuple[Slot, Tensor]]:
 def program_for(replica: Replica, algorithm: Algorithm) -> Program:
     """The fastest one that fits the model."""
     fits = Dense.fits(replica.model, replica.layout)
-    return Dense(replica.layout, algorithm) if fits else Mapped(replica, algorithm)
+    program: Program = Dense(replica.layout, algorithm) if fits else Mapped(replica, algorithm)
+    return Descending(replica, program) if Descending.fits(algorithm) else program

@@ -6,7 +6,7 @@ Shapes: P values of a model, T of them trainable (they come first).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,13 @@ from torch import Tensor, nn
 from noniid.algorithms import Algorithm, Batch, Local, Output, Wave
 from noniid.algorithms.base import OPTIM
 from noniid.engine.task import Task
+from noniid.engine.walk import walk_of
+from noniid.models import Descent, Walk
 from noniid.rows import Layout
+
+UNSTOPPABLE = 64  # steps of a visit in compiled code
+
+Stop = Callable[[], bool]
 
 
 class Stopped(Exception):
@@ -35,6 +41,8 @@ class Replica:
         self.grad = torch.zeros(layout.size, device=device)
         layout.bind(self.model, self.row, self.grad)
         self._places = _places(self.model)
+        self._descents: dict[torch.Size, Descent | None] = {}
+        self._other: Descent | None = None
 
     def called(self, values: Mapping[str, Tensor], x: Tensor) -> Output:
         """What the module says of `x` with these values, by name, in place of its own."""
@@ -44,6 +52,8 @@ class Replica:
     @torch.no_grad()
     def forward(self, row: Tensor, x: Tensor) -> Output:
         """What the model with these values says of `x` in evaluation mode, for algorithms that compare models."""
+        if descent := self._comparing(x):
+            return Output(*descent.forward(x, row))
         training = self.model.training
         self.model.eval()
         out = self.called(dict(self.layout.named(row)), x)
@@ -51,39 +61,94 @@ class Replica:
         return out
 
     def train(
-        self, algorithm: Algorithm, wave: Wave, i: int, task: Task, stopped: Callable[[], bool]
+        self, algorithm: Algorithm, wave: Wave, i: int, task: Task, stopped: Stop
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Train client `i` of the wave; its model is left in `self.row`.
 
         Returns the mean loss of its steps and the optimiser's state after them.
         """
-        kind, trainable = type(algorithm), self.layout.num_trainable
-        corrects, adjusts = kind.grad is not Algorithm.grad, kind.after is not Algorithm.after
         self.row.copy_(wave.start[i])
         self.model.train()
         memory = {name: rows[i] for name, rows in wave.memory.items()}
         local = Local(self.row, wave.start[i], wave.shared, memory, wave.optim, self.forward)
-        optim, w = wave.optim, self.row[:trainable]
-        state = carried_state(wave, i) or optim.init(w)
+        state = carried_state(wave, i) or wave.optim.init(self.row[: self.layout.num_trainable])
+        client, clock = int(wave.ids[i]), int(wave.clock[i])
+        walk = walk_of(algorithm, wave.optim, task)
+        if walk and (descent := self.descent(walk.first)):
+            visit = self._walk(algorithm, descent, walk, task.epochs(client, clock), local, state)
+        else:
+            visit = self._steps(algorithm, task.batches(client, clock), local, state)
         total, steps = torch.zeros((), device=self.row.device), 0
-        for batch in task.batches(int(wave.ids[i]), int(wave.clock[i])):
+        for loss, count in visit:
+            total, steps = total + loss, steps + count
             if stopped():
                 raise Stopped
-            loss = self._backward(algorithm, batch, local)
-            with torch.no_grad():
-                g = algorithm.grad(self.grad, local) if corrects else self.grad
-                optim.step_(w, g[:trainable], state)
-                if adjusts:  # buffers are the forward pass's own
-                    w.copy_(algorithm.after(self.row, local)[:trainable])
-            total += loss
-            steps += 1
         return total / max(steps, 1), state
 
+    def _steps(
+        self, algorithm: Algorithm, batches: Iterator[Batch], local: Local, state: dict[str, Tensor]
+    ) -> Iterator[tuple[Tensor | float, int]]:
+        """The loss of each."""
+        for batch in batches:
+            loss = self._backward(algorithm, batch, local)
+            self._move(algorithm, local, lambda w, g: local.optim.step_(w, g, state))
+            yield loss, 1
+
+    def _walk(
+        self, algorithm: Algorithm, descent: Descent, walk: Walk, epochs: Iterator[Tensor], local: Local,
+        state: dict[str, Tensor],
+    ) -> Iterator[tuple[Tensor | float, int]]:  # fmt: skip
+        """The sum of the losses of some steps, and how many."""
+        momentum = state.get("momentum", self.row)
+        for epoch in epochs:
+            if walk.bare:
+                for order in epoch.split(walk.batch * UNSTOPPABLE):
+                    yield descent.walk(walk, order, self.row, momentum), -(-len(order) // walk.batch)
+                continue
+            for order in epoch.split(walk.batch):
+                loss = descent.look(walk, order, self.row, self.grad)
+                self._move(algorithm, local, lambda w, g: walk.step(w, g, momentum))
+                yield loss, 1
+
+    @torch.no_grad()
+    def _move(self, algorithm: Algorithm, local: Local, step: Callable[[Tensor, Tensor], None]) -> None:
+        """A step along the gradient as the algorithm corrects it."""
+        kind, trainable = type(algorithm), self.layout.num_trainable
+        g = algorithm.grad(self.grad, local) if kind.grad is not Algorithm.grad else self.grad
+        w = self.row[:trainable]
+        step(w, g[:trainable])
+        if kind.after is not Algorithm.after:  # buffers are the forward pass's own
+            w.copy_(algorithm.after(self.row, local)[:trainable])
+
     def _backward(self, algorithm: Algorithm, batch: Batch, local: Local) -> Tensor:
+        if descent := self.descent(batch.x):
+            return self._descend(descent, algorithm, batch, local)
         self.grad.zero_()
         loss = algorithm.loss(Output.of(self.model(batch.x)), batch, local)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
+
+    def _descend(self, descent: Descent, algorithm: Algorithm, batch: Batch, local: Local) -> Tensor:
+        """Autograd for what the loss makes of logits and features, compiled code for the rest."""
+        if type(algorithm).loss is Algorithm.loss:
+            return descent(batch.x[None], batch.y[None], [len(batch.y)], self.row[None], self.grad[None])[0]
+        out = [said.requires_grad_() for said in descent.forward(batch.x, self.row)]
+        loss = algorithm.loss(Output(*out), batch, local)
+        g, g_features = torch.autograd.grad(loss, out, allow_unused=True)
+        descent.backward(torch.zeros_like(out[0]) if g is None else g, g_features, self.row, self.grad)
+        return loss.detach()
+
+    def descent(self, x: Tensor) -> Descent | None:
+        """A way to the plain loss's gradient without autograd, for inputs of this shape; None without one."""
+        if x.shape[1:] not in self._descents:
+            self._descents[x.shape[1:]] = Descent.of(self.model, x, self.row)
+        return self._descents[x.shape[1:]]
+
+    def _comparing(self, x: Tensor) -> Descent | None:
+        """Another, for between a forward and a backward pass of the first its memory must not be touched."""
+        if self._other is None and self.descent(x):
+            self._other = Descent.of(self.model, x, self.row)
+        return self._other if self.descent(x) else None
 
 
 def _places(model: nn.Module) -> dict[str, str]:

@@ -74,13 +74,13 @@ class Stackable:
         return train.batch(index).to(device), train.y[index].to(device)
 
     def bundles(self, wave: Wave) -> list[list[int]]:
-        """The clients of a wave, those with most steps first, in parts of equal size that there is room for."""
+        """The clients of a wave in parts of about equal work that there is room for, each with most steps first."""
         longest_first = torch.argsort(wave.steps, descending=True, stable=True).tolist()
         clients = len(longest_first)
         parts = math.ceil(clients / max(1, self._room() // self.bytes_a_client))
         if self._on_cpu:
             parts = max(parts, min(CPU_PARTS, clients))
-        return [longest_first[i * clients // parts : (i + 1) * clients // parts] for i in range(parts)]
+        return [longest_first[i::parts] for i in range(parts)]
 
     def _room(self) -> int:
         if self._on_cpu:

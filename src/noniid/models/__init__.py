@@ -5,7 +5,7 @@ from __future__ import annotations
 from noniid.models.base import Model, fresh
 from noniid.models.cnn import McMahanCNN, SimpleCNN
 from noniid.models.dense import MLP, Linear, TwoNN
-from noniid.models.fused import plain_operations
+from noniid.models.fused import Descent, Walk, plain_operations
 from noniid.models.imported import Imported, is_model
 from noniid.models.recurrent import LSTM
 from noniid.spec import Registry
@@ -29,4 +29,4 @@ def parse(text: str) -> Model:
     return Imported(text) if ":" in text and "(" not in text and not is_model(text) else MODELS.parse(text)
 
 
-__all__ = ["MODELS", "Model", "fresh", "parse", "plain_operations"]
+__all__ = ["MODELS", "Descent", "Model", "Walk", "fresh", "parse", "plain_operations"]

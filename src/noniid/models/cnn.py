@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from noniid.models.base import Model, need_image
-from noniid.models.fused import conv_relu_pool
+from noniid.models.fused import Network, Parts
 
 Layer = Literal["fc2", "fc1", "conv"]
 
 
-class LeNet(nn.Module):
+class LeNet(Network):
     """Two 5x5 convolutions with pooling, three dense layers."""
 
     def __init__(self, channels: int, height: int, width: int, num_classes: int, features: Layer = "fc2"):
@@ -27,13 +26,9 @@ class LeNet(nn.Module):
         self.fc2 = nn.Linear(120, 84)
         self.fc3 = nn.Linear(84, num_classes)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        x = conv_relu_pool(x, self.conv1)
-        x = conv_relu_pool(x, self.conv2)
-        conv = x.flatten(1)
-        fc1 = F.relu(self.fc1(conv))
-        fc2 = F.relu(self.fc2(fc1))
-        return self.fc3(fc2), {"conv": conv, "fc1": fc1, "fc2": fc2}[self._shown]
+    def parts(self) -> Parts:
+        shown = ("conv", "fc1", "fc2").index(self._shown)  # what goes into the first linear layer, the second, ...
+        return Parts((self.conv1, self.conv2), (self.fc1, self.fc2, self.fc3), shown)
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class SimpleCNN(Model):
         return LeNet(channels, height, width, num_classes, self.features)
 
 
-class WideCNN(nn.Module):
+class WideCNN(Network):
     """Two padded 5x5 convolutions with pooling, two dense layers."""
 
     def __init__(self, channels: int, height: int, width: int, num_classes: int):
@@ -59,11 +54,8 @@ class WideCNN(nn.Module):
         self.fc1 = nn.Linear(64 * (height // 4) * (width // 4), 512)
         self.fc2 = nn.Linear(512, num_classes)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        x = conv_relu_pool(x, self.conv1)
-        x = conv_relu_pool(x, self.conv2)
-        features = F.relu(self.fc1(x.flatten(1)))
-        return self.fc2(features), features
+    def parts(self) -> Parts:
+        return Parts((self.conv1, self.conv2), (self.fc1, self.fc2))
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import itertools
 from dataclasses import dataclass
 from typing import Literal
 
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from noniid.models.base import Model, flat_size
+from noniid.models.fused import Network, Parts
 
 
-class DenseNet(nn.Module):
+class DenseNet(Network):
     """Linear layers with ReLU between them."""
 
     def __init__(self, widths: tuple[int, ...]):
@@ -20,12 +20,8 @@ class DenseNet(nn.Module):
         pairs = itertools.pairwise(widths)
         self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in pairs])
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        x = x.flatten(1)
-        *hidden, last = self.layers
-        for layer in hidden:
-            x = F.relu(layer(x))
-        return last(x), x
+    def parts(self) -> Parts:
+        return Parts((), [*self.layers])
 
 
 @dataclass(frozen=True)
