@@ -31,7 +31,7 @@ docs-check: $(VENV)/installed
 	$(BIN)/python -m tests.generated_docs
 
 bench: $(VENV)/installed
-	for file in startup split_speed training_speed dense_speed algorithm_overhead memory other_splitters; do \
+	for file in startup split_speed training_speed dense_speed algorithm_overhead memory population other_splitters; do \
 	  $(BIN)/python benchmarks/$$file.py || exit 1; done
 
 $(VENV)/installed: pyproject.toml constraints.txt

@@ -60,9 +60,10 @@ class Job:
     optim: dict[str, float]
     seed: int
     net: Callable[[int], nn.Module]  # of so many classes
+    cohort: int  # clients of a round
 
     @classmethod
-    def of(cls, task: Task, w: Tensor, net: Callable[[int], nn.Module] = Net) -> Job:
+    def of(cls, task: Task, w: Tensor, net: Callable[[int], nn.Module] = Net, cohort: int | None = None) -> Job:
         train, work = task.dataset.train, task.work
         optim = {
             "lr": work.optim.lr,
@@ -75,10 +76,27 @@ class Job:
             tensor.share_memory_()
         x, y, own = shared
         classes = task.dataset.num_classes
-        return cls(x, y, tuple(clients), own, classes, work.epochs, work.batch_size, optim, task.seed, net)
+        return cls(
+            x,
+            y,
+            tuple(clients),
+            own,
+            classes,
+            work.epochs,
+            work.batch_size,
+            optim,
+            task.seed,
+            net,
+            cohort or len(clients),
+        )
 
-    def longest_first(self) -> list[int]:
-        return sorted(range(len(self.clients)), key=lambda client: -len(self.clients[client]))
+    def longest_first(self, round: int) -> list[int]:
+        """The clients of a round, picked as the noniid engines pick them."""
+        chosen = seeds.stream(self.seed, "pick", round).choice(len(self.clients), self.cohort, replace=False)
+        return sorted(chosen.tolist(), key=lambda client: (-len(self.clients[client]), client))
+
+    def num_samples(self, clients: list[int]) -> int:
+        return sum(len(self.clients[client]) for client in clients)
 
 
 class Trainer:
@@ -90,10 +108,10 @@ class Trainer:
         self._net = job.net(job.num_classes).to(memory_format=layout)
         self._parameters = list(self._net.parameters())
         self._global = self._views(job.w)
-        self._num_samples = sum(map(len, job.clients))
 
-    def train(self, client: int, round: int, total: Tensor) -> int:
-        """Adds the client's share of the new global model to `total`, [P]. Returns the number of steps."""
+    def train(self, client: int, round: int, total: Tensor, num_samples: int) -> int:
+        """Adds the client's share of the new global model to `total`, [P], by its part in the round's samples.
+        Returns the number of steps."""
         job = self._job
         with torch.no_grad():
             torch._foreach_copy_(self._parameters, self._global)
@@ -109,7 +127,7 @@ class Trainer:
                 optimiser.step()
                 steps += 1
         with torch.no_grad():
-            torch._foreach_add_(self._views(total), self._parameters, alpha=len(own) / self._num_samples)
+            torch._foreach_add_(self._views(total), self._parameters, alpha=len(own) / num_samples)
         return steps
 
     def _views(self, row: Tensor) -> list[Tensor]:
@@ -136,8 +154,9 @@ class OneProcess:
         torch.set_num_threads(self._threads)
         self._round += 1
         self._total.zero_()
-        clients = range(len(self._job.clients))
-        steps = sum(self._trainer.train(client, self._round, self._total) for client in clients)
+        clients = self._job.longest_first(self._round)
+        samples = self._job.num_samples(clients)
+        steps = sum(self._trainer.train(client, self._round, self._total, samples) for client in clients)
         self._job.w.copy_(self._total)
         torch.set_num_threads(before)
         return steps
@@ -187,8 +206,10 @@ class Processes:
 
 def _work(job: Job, channels_last: bool, total: Tensor, place: Any, pipe: Connection) -> None:
     torch.set_num_threads(1)
-    trainer, order = Trainer(job, channels_last), job.longest_first()
+    trainer = Trainer(job, channels_last)
     while (round := pipe.recv()) is not None:
+        order = job.longest_first(round)
+        samples = job.num_samples(order)
         total.zero_()
         steps = 0
         while True:
@@ -196,5 +217,5 @@ def _work(job: Job, channels_last: bool, total: Tensor, place: Any, pipe: Connec
                 mine, place.value = place.value, place.value + 1
             if mine >= len(order):
                 break
-            steps += trainer.train(order[mine], round, total)
+            steps += trainer.train(order[mine], round, total, samples)
         pipe.send(steps)

@@ -7,10 +7,11 @@ samples of the same shape take its place: speed and memory depend on shapes, not
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from noniid import data, models, split
 from noniid.algorithms import Algorithm
@@ -79,6 +80,27 @@ def generated(name: str, num_train: int, num_test: int) -> str:
     CATALOGUE[name] = Entry(
         "patterns under noise", "synthetic", num_train, num_test, SHAPE, CLASSES, draw=draw, drawn=True
     )
+    return name
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated(Samples):
+    """Few images under many numbers, so that a million clients fit into memory; the labels are as many as numbers."""
+
+    def batch(self, index: Tensor) -> Tensor:
+        return super().batch(index % len(self.x))
+
+
+def repeated(num_train: int) -> str:
+    """Enters as many images, a thousand of them distinct, into the catalogue; returns their name."""
+    name, (distinct, num_test) = f"repeated-{num_train}", (1_000, 1_000)
+
+    def draw(draws: Draws) -> tuple[Samples, Samples]:
+        few, test = _draw(distinct, num_test, draws)
+        y = few.y.repeat(-(-num_train // distinct))[:num_train]
+        return Repeated(few.x, y, few.scale), test
+
+    CATALOGUE[name] = Entry("a few images", "synthetic", num_train, num_test, SHAPE, CLASSES, draw=draw, drawn=True)
     return name
 
 

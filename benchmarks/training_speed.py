@@ -13,7 +13,7 @@ all rounds: equal work gives equal accuracy, and the run stops where steps or ac
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Protocol
 from unittest import mock
@@ -89,7 +89,7 @@ def contenders(ready: Ready, workers: int, *, reference: bool = False) -> dict[s
     """All who take part, in the order of their turns; each has a global model of its own."""
 
     def job() -> Job:
-        return Job.of(ready.task, ready.w)
+        return Job.of(ready.task, ready.w, cohort=ready.federation.cohort)
 
     entries: dict[str, Contender] = {}
     for layout, last in (("", False), (", channels last", True)):
@@ -104,16 +104,16 @@ def contenders(ready: Ready, workers: int, *, reference: bool = False) -> dict[s
     return entries
 
 
-def measure(ready: Ready, running: Mapping[str, Contender], repetitions: int) -> harness.Table:
-    """Rounds in turns; the contenders are closed afterwards."""
-    task = ready.task
-    samples = int(task.split.sizes.sum()) * task.work.epochs
+def measure(ready: Ready, running: Mapping[str, Contender], repetitions: int, rounds: int = 1) -> harness.Table:
+    """So many rounds of each in turns; the contenders are closed afterwards. Where few take part, all clients hold as much."""
+    task, cohort = ready.task, ready.federation.cohort
+    samples = int(task.split.sizes.sum()) * task.work.epochs * cohort // task.num_clients * rounds
     with ExitStack() as closing:
         judge = start_engine("threads", task)
         for each in [*running.values(), judge]:
             closing.callback(each.close)
         steps = {name: first_round(each) for name, each in running.items()}
-        seconds = harness.interleave({name: each.round for name, each in running.items()}, repetitions)
+        seconds = harness.interleave({name: _several(each, rounds) for name, each in running.items()}, repetitions)
         accuracy = {name: evaluate(judge, each.w).accuracy for name, each in running.items()}
     harness.check_equal_work(steps, accuracy)
     times = {name: harness.best_and_median(taken) for name, taken in seconds.items()}
@@ -122,13 +122,27 @@ def measure(ready: Ready, running: Mapping[str, Contender], repetitions: int) ->
         (name, samples / best, samples / median, hand / best, steps[name], accuracy[name])
         for name, (best, median) in times.items()
     ]
-    title = f"Training speed: {task.dataset.name}, {task.num_clients} clients, {task.work.epochs} epoch(s) a round"
+    title = f"Training speed: {task.dataset.name}, {_clients(ready)}, {task.work.epochs} epoch(s) a round"
     columns = ("contender", "samples/s", "median", "ratio", "steps/round", "accuracy")
-    notes = [f"Best of {repetitions} rounds, in turns, after one that is not timed."]
+    what = "rounds" if rounds == 1 else f"times {rounds} rounds"
+    notes = [f"Best of {repetitions} {what}, in turns, after one round that is not timed."]
     chance = float(torch.bincount(task.dataset.test.y).max()) / len(task.dataset.test)
     if max(accuracy.values()) < chance + 0.1 * (1 - chance):
         notes.append("Nothing is learned yet: only the equal steps say that the work was equal.")
     return harness.Table(title, columns, rows, tuple(notes))
+
+
+def _several(contender: Contender, rounds: int) -> Callable[[], None]:
+    def once() -> None:
+        for _ in range(rounds):
+            contender.round()
+
+    return once
+
+
+def _clients(ready: Ready) -> str:
+    everyone, cohort = ready.task.num_clients, ready.federation.cohort
+    return f"{everyone:,} clients" if cohort == everyone else f"{cohort:,} of {everyone:,} clients"
 
 
 def main() -> None:

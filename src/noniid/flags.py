@@ -65,6 +65,9 @@ training_options = options(
     click.option("--wrap", metavar="WRAPPERS",
                  help="What happens to updates on their way, as \"uniform + clip(1) + gaussian(0.5)\" or "
                       "\"topk(0.1) + quantise(8)\"."),
+    click.option("--precision", type=click.Choice(["float32", "tf32", "bf16"]),
+                 help="Of the local steps' products: tf32 on GPUs only, bf16 with models and losses in float32.  "
+                      "[default: float32]"),
     click.option("--participation", type=float, help="Share of the clients that train in a round.  [default: 1]"),
     click.option("--augment", type=click.Choice(["none", "crop-flip"]), help="For images.  [default: none]"),
     click.option("--seeds", default="1", show_default=True, help="How many seeds, or which: 3, or 0,2,5."),

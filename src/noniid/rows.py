@@ -113,12 +113,17 @@ def take(memory: Tensor, ids: Tensor) -> Tensor:
     return memory.index_select(0, ids.to(memory.device))
 
 
+def is_real(memory: Tensor) -> bool:
+    """Whether every client has a row of its own; not so while one row is expanded to all."""
+    return not math.prod(memory.shape) or memory.shape[0] == 1 or memory.stride(0) != 0
+
+
 def put(memory: Tensor, ids: Tensor, rows: Tensor) -> Tensor:
     """The memory with these clients' rows replaced.
 
     Written in place once the memory is real; a memory that still is one row expanded to all clients becomes
     real here, so that a population costs nothing until its clients have trained.
     """
-    if math.prod(memory.shape) and memory.stride(0) == 0 and memory.shape[0] > 1:
+    if not is_real(memory):
         memory = memory.clone(memory_format=torch.contiguous_format)
-    return memory.index_copy_(0, ids.to(memory.device), rows)
+    return memory.index_copy_(0, ids.to(memory.device), rows.to(memory.device))

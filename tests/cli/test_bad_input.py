@@ -90,6 +90,8 @@ RUN = [
     ("--data digits --as-published niid-bench", "did not publish runs on digits"),
     ("--participation 0", "above 0, up to 1"),
     ("--participation 1.5", "above 0, up to 1"),
+    ("--precision half", "is not one of 'float32', 'tf32', 'bf16'"),
+    ("--precision tf32", "tf32 is how NVIDIA's GPUs multiply: use float32 or bf16"),
     ("--rounds 0", "rounds is 0: give 1 or more"),
     ("--rounds many", "not a valid integer"),
     ("--epochs 0", "epochs is 0: give 1 or more"),

@@ -15,7 +15,7 @@ CLI_PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 VERBS = {
     "run": "--data --label --client --test --ignore --split --clients --algorithm --model --rounds --epochs --steps --batch --lr --momentum --weight-decay "
-    "--optimiser --keep-optimiser --lr-decay --drop-last --bn --wrap --participation --augment --seeds --eval-every --as-published --workers --engine --device --store --figure --explain --json",
+    "--optimiser --keep-optimiser --lr-decay --drop-last --bn --wrap --precision --participation --augment --seeds --eval-every --as-published --workers --engine --device --store --figure --explain --json",
     "show": "[RUN] --store --data --split --algorithm --status --csv --rounds --figure --json",
     "split": "DATA [SPLIT] --label --client --test --ignore --clients --seed --as-published --features --all --export --figure --kind --json",
     "profile": "DATA --label --client --test --ignore --split --clients --seed --json",

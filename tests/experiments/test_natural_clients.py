@@ -37,7 +37,7 @@ def test_the_data_say_how_many_clients_there_are() -> None:
     ready = prepare(experiment("by(writer)", participation=0.5))
     assert ready.task.num_clients == ready.federation.num_clients == WRITERS
     assert ready.federation.cohort == 3
-    assert ready.counts.shape == (WRITERS, 10)
+    assert ready.mixes.shape == (WRITERS, 10)
 
 
 def test_a_number_that_was_asked_for_makes_no_other_run() -> None:

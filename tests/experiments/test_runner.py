@@ -332,6 +332,7 @@ OTHERS: dict[str, Any] = {
     "lr_decay": 0.9,
     "bn": "local",
     "wrap": Stack.parse("topk(0.1)"),
+    "precision": "bf16",
 }
 PLAIN = Experiment("adult", parse("dirichlet(0.5)"))
 
@@ -360,7 +361,7 @@ def test_every_field_reads_back() -> None:
 
 def test_later_fields_leave_older_keys_as_they_were() -> None:
     """Runs that were stored before a field existed are found again while it stands at its default."""
-    later = {"steps", "drop_last", "keep_optim", "lr_decay", "bn", "wrap"}
+    later = {"steps", "drop_last", "keep_optim", "lr_decay", "bn", "wrap", "precision"}
     assert set(replace(PLAIN, **OTHERS).record()) - set(PLAIN.record()) == later
     assert Experiment("fmnist", parse("dirichlet(0.5)")).key == "856b82aff2b0"
     assert Experiment.from_record(PLAIN.record()) == PLAIN
@@ -383,3 +384,10 @@ def test_a_key_is_the_same_in_every_process() -> None:
 def test_the_model_left_open_is_the_data_sets_own() -> None:
     assert replace(PLAIN, model=Experiment("adult", parse("iid")).model) == PLAIN
     assert Experiment("fcube", parse("iid")).model == Linear()
+
+
+@pytest.mark.parametrize("clients", [1, 9, 10, 11, 1000])
+def test_the_worst_decile_is_that_of_the_sorted_clients(clients: int) -> None:
+    accuracies = torch.rand(clients, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    known = accuracies.sort().values[: -(-clients // 10)]
+    assert torch.equal(runner_module._worst_decile(accuracies), known)

@@ -8,7 +8,8 @@ from noniid.engine.base import Engine
 from noniid.engine.batched import Batched
 from noniid.engine.carry import Carry
 from noniid.engine.choice import AUTO, Choice, choose
-from noniid.engine.evaluate import Evaluation, evaluate
+from noniid.engine.evaluate import Evaluation, evaluate, mixes_of
+from noniid.engine.precision import PRECISIONS, Precision, set_gpu_products
 from noniid.engine.reference import Reference
 from noniid.engine.replica import Stopped
 from noniid.engine.simulate import Diverged, Round, Schedule, begin, cohort_size, simulate
@@ -23,12 +24,14 @@ def start_engine(name: str, task: Task, workers: int | None = None) -> Engine:
     """An engine by name; close it when done."""
     if name not in ENGINES:
         raise unknown("engine", name, ENGINES)
+    set_gpu_products(task.precision)
     return ENGINES[name](task, workers)
 
 
 __all__ = [
     "AUTO",
     "ENGINES",
+    "PRECISIONS",
     "Augment",
     "BatchNorm",
     "Batched",
@@ -37,6 +40,7 @@ __all__ = [
     "Diverged",
     "Engine",
     "Evaluation",
+    "Precision",
     "Reference",
     "Round",
     "Schedule",
@@ -48,6 +52,7 @@ __all__ = [
     "choose",
     "cohort_size",
     "evaluate",
+    "mixes_of",
     "simulate",
     "start_engine",
 ]

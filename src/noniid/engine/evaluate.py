@@ -34,15 +34,19 @@ class Evaluation:
     def accuracy(self) -> float:
         return float(self.correct.sum() / self.count.sum())
 
-    def by_client(self, label_counts: np.ndarray) -> Tensor:
-        """Accuracy for each client's own mix of labels, [N].
+    def by_client(self, mixes: Tensor) -> Tensor:
+        """Accuracy for each client's own mix of labels, [N]; `mixes` are the labels' shares at each, [N, K].
 
         The test set is common to all, so a client's accuracy is that of the classes it holds, weighted as it holds
         them, on its own view where views differ.
         """
         by_class = self.correct / self.count.clamp(min=1)
-        mix = torch.from_numpy(label_counts / label_counts.sum(1, keepdims=True)).to(by_class.dtype)
-        return (mix * by_class.expand(len(mix), -1)).sum(1)
+        return (mixes * by_class.expand(len(mixes), -1)).sum(1)
+
+
+def mixes_of(label_counts: np.ndarray) -> Tensor:
+    """From how many samples of each label each client holds, [N, K]."""
+    return torch.from_numpy(label_counts / label_counts.sum(1, keepdims=True)).double()
 
 
 def evaluate(engine: Engine, w: Tensor) -> Evaluation:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from noniid.algorithms import Algorithm, Ask, Local, Output, Wave
 from noniid.engine.ask import Questions
+from noniid.engine.precision import said_in
 from noniid.engine.randomness import Turns
 from noniid.engine.replica import Replica, Stopped, carried_state, with_carried_states
 from noniid.engine.task import Task
@@ -37,6 +38,7 @@ class Reference:
         self.stop = Event()
         self._turns = Turns(task)
         self._model = copy.deepcopy(task.model).to(task.device)
+        self._said = said_in(task.precision, task.device)
         self._replica = Replica(task.model, self.layout, task.device)
 
     def train(self, algorithm: Algorithm, wave: Wave) -> Wave:
@@ -61,7 +63,7 @@ class Reference:
             values = {name: view.clone() for name, view in self.layout.named(row)}
             learned = [values[slot.name].requires_grad_() for slot in self._learned()]
             self._model.train()
-            out = Output.of(torch.func.functional_call(self._model, values, (batch.x,)))
+            out = self._said(torch.func.functional_call, self._model, values, (batch.x,))
             loss = algorithm.loss(out, batch, local)
             gradients = torch.autograd.grad(loss, learned, allow_unused=True, materialize_grads=True)
             g = torch.zeros_like(row)
@@ -85,7 +87,7 @@ class Reference:
     @torch.no_grad()
     def _forward(self, row: Tensor, x: Tensor) -> Output:
         self._model.eval()
-        return Output.of(torch.func.functional_call(self._model, dict(self.layout.named(row)), (x,)))
+        return self._said(torch.func.functional_call, self._model, dict(self.layout.named(row)), (x,))
 
     def _learned(self):
         return [slot for slot in self.layout.slots if slot.stop <= self.layout.num_trainable]

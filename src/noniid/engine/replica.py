@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from noniid.algorithms import Algorithm, Batch, Local, Output, Wave
 from noniid.algorithms.base import OPTIM
+from noniid.engine.precision import Precision, said_in
 from noniid.engine.task import Task
 from noniid.engine.walk import walk_of
 from noniid.models import Descent, Walk
@@ -34,7 +35,7 @@ class Replica:
     layers, and loading a client's model is one copy.
     """
 
-    def __init__(self, model: nn.Module, layout: Layout, device: str):
+    def __init__(self, model: nn.Module, layout: Layout, device: str, precision: Precision = "float32"):
         self.model = copy.deepcopy(model).to(device)
         self.layout = layout
         self.row = torch.zeros(layout.size, device=device)
@@ -43,17 +44,19 @@ class Replica:
         self._places = _places(self.model)
         self._descents: dict[torch.Size, Descent | None] = {}
         self._other: Descent | None = None
+        self.precision: Precision = precision
+        self.said = said_in(precision, device)
 
     def called(self, values: Mapping[str, Tensor], x: Tensor) -> Output:
         """What the module says of `x` with these values, by name, in place of its own."""
         named = {place: values[name] for place, name in self._places.items()}
-        return Output.of(torch.func.functional_call(self.model, named, (x,), tie_weights=False))
+        return self.said(lambda: torch.func.functional_call(self.model, named, (x,), tie_weights=False))
 
     @torch.no_grad()
     def forward(self, row: Tensor, x: Tensor) -> Output:
-        """What the model with these values says of `x` in evaluation mode, for algorithms that compare models."""
+        """What the model with these values says of `x` in evaluation mode."""
         if descent := self._comparing(x):
-            return Output(*descent.forward(x, row))
+            return Output(*descent.judge(x, row))
         training = self.model.training
         self.model.eval()
         out = self.called(dict(self.layout.named(row)), x)
@@ -124,7 +127,7 @@ class Replica:
         if descent := self.descent(batch.x):
             return self._descend(descent, algorithm, batch, local)
         self.grad.zero_()
-        loss = algorithm.loss(Output.of(self.model(batch.x)), batch, local)
+        loss = algorithm.loss(self.said(self.model, batch.x), batch, local)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
@@ -141,7 +144,8 @@ class Replica:
     def descent(self, x: Tensor) -> Descent | None:
         """A way to the plain loss's gradient without autograd, for inputs of this shape; None without one."""
         if x.shape[1:] not in self._descents:
-            self._descents[x.shape[1:]] = Descent.of(self.model, x, self.row)
+            able = self.precision != "bf16"
+            self._descents[x.shape[1:]] = Descent.of(self.model, x, self.row) if able else None
         return self._descents[x.shape[1:]]
 
     def _comparing(self, x: Tensor) -> Descent | None:

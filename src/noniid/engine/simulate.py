@@ -6,20 +6,21 @@ Shapes: C clients in the wave, N in all, P values of a model.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from noniid import seeds
-from noniid.algorithms import Algorithm, Federation, Pick, State, Update, Wave
+from noniid.algorithms import Algorithm, Federation, Pick, State, Tensors, Wave
 from noniid.algorithms.wrappers import Stack
 from noniid.engine.base import Engine
 from noniid.engine.carry import Carry
 from noniid.engine.evaluate import Evaluation, evaluate
+from noniid.engine.memory import Keeper, Memory
 from noniid.errors import BadInput
-from noniid.rows import put, take
 
 BYTES_PER_VALUE = 4
 
@@ -75,17 +76,24 @@ def begin(algorithm: Algorithm, w: Tensor, federation: Federation, carry: Carry 
 
 
 def simulate(
-    engine: Engine, algorithm: Algorithm, state: State, federation: Federation, schedule: Schedule
+    engine: Engine,
+    algorithm: Algorithm,
+    state: State,
+    federation: Federation,
+    schedule: Schedule,
+    keeper: Keeper | None = None,
 ) -> Iterator[Round]:
     """Rounds from `state` to the end of the schedule. Stop whenever you like: a `State` is all it takes to go on."""
-    carry = Carry.of(engine.task, engine.layout)
+    carry, memory = Carry.of(engine.task, engine.layout), Memory(keeper)
+    loop = _Loop(engine, algorithm, federation, carry, memory)
     while state.round < schedule.rounds:
         number = state.round + 1
         began = time.perf_counter()
         waves: list[_Account] = []
-        for wave, after in _waves(engine, algorithm, state, federation, carry):
-            waves.append(_account(engine, algorithm, after, wave, carry))
-            state = after
+        with memory.whole_round():
+            for wave, after in _waves(loop, state):
+                waves.append(_account(engine, algorithm, after, wave, carry))
+                state = after
         state = replace(state, round=number)
         seconds = time.perf_counter() - began
         if not bool(torch.isfinite(state.w).all()):
@@ -103,25 +111,34 @@ def simulate(
         )
 
 
-def _waves(
-    engine: Engine, algorithm: Algorithm, state: State, federation: Federation, carry: Carry
-) -> Iterator[tuple[Wave, State]]:
+class _Loop(NamedTuple):
+    """What is the same in all rounds."""
+
+    engine: Engine
+    algorithm: Algorithm
+    federation: Federation
+    carry: Carry
+    memory: Memory
+
+
+def _waves(loop: _Loop, state: State) -> Iterator[tuple[Wave, State]]:
     """The waves of one round, mostly one, each with the state it leaves behind."""
+    engine, algorithm, federation, carry, memory = loop
     task, number = engine.task, state.round + 1
     last, index = False, 0
     while not last:
         pick = algorithm.pick(state, federation, seeds.stream(task.seed, "pick", number))
-        # Memory is written in place, and a round of several waves may be stopped half way: it must not show.
-        if not pick.last and index == 0:
-            state = replace(state, memory={name: rows.clone() for name, rows in state.memory.items()})
-        wave = algorithm.start(state, _wave(engine, algorithm, state, pick, carry, index))
+        old = memory.taken(state, pick.ids)
+        wave = algorithm.start(state, _wave(loop, state, pick, old, index))
         began = carry.apply(wave)
         trained = engine.train(algorithm, began)
         _check(number, trained)
         ended = carry.take_back(wave, trained)
         wrap = _wrap(engine, algorithm, state)
         ended = wrap.apply(ended, seeds.stream(task.seed, "wrap", number, index), carry.places)
-        state = _applied(state, ended, algorithm.update(state, ended))
+        update = algorithm.update(state, ended)
+        remembered = memory.replaced(state.memory, pick.ids, old, {**update.memory, **ended.carried})
+        state = State(update.w, {**state.server, **update.server}, remembered, state.round)
         yield ended, state
         last, index = pick.last, index + 1
 
@@ -132,12 +149,13 @@ def _wrap(engine: Engine, algorithm: Algorithm, state: State) -> Stack:
     return engine.task.wrap if up else Stack()
 
 
-def _wave(engine: Engine, algorithm: Algorithm, state: State, pick: Pick, carry: Carry, index: int) -> Wave:
+def _wave(loop: _Loop, state: State, pick: Pick, rows: Tensors, index: int) -> Wave:
+    """The wave of these clients, with their rows of the memory [C, ...], before anyone has said where it starts."""
+    engine, algorithm, _, carry, _ = loop
     task, number = engine.task, state.round + 1
     start = state.w.expand(len(pick.ids), -1)
     sizes = task.sizes(pick.ids)
-    own = {name: rows for name, rows in state.memory.items() if name not in carry.names}
-    carried = {name: take(state.memory[name], pick.ids) for name in carry.names}
+    carried = {name: rows[name] for name in carry.names}
     return Wave(
         ids=pick.ids,
         clock=torch.full_like(pick.ids, number) if pick.clock is None else pick.clock,
@@ -149,7 +167,7 @@ def _wave(engine: Engine, algorithm: Algorithm, state: State, pick: Pick, carry:
         end=start,
         loss=torch.zeros(len(pick.ids)),
         shared={name: state.server[name] for name in algorithm.down},
-        memory={name: take(rows, pick.ids) for name, rows in own.items()},
+        memory={name: own for name, own in rows.items() if name not in carried},
         carried=carried,
         optim=task.work.optim_in(number),
         rng=seeds.stream(task.seed, "update", number, index),
@@ -164,14 +182,6 @@ def _check(number: int, wave: Wave) -> None:
     if bad:
         clients = "client" if len(bad) == 1 else "clients"
         raise Diverged(number, f"the training loss of {clients} {', '.join(map(str, bad))} is not finite")
-
-
-def _applied(state: State, wave: Wave, update: Update) -> State:
-    fresh = {**update.memory, **wave.carried}
-    memory: Mapping[str, Tensor] = {
-        name: put(rows, wave.ids, fresh[name]) if name in fresh else rows for name, rows in state.memory.items()
-    }
-    return State(update.w, {**state.server, **update.server}, memory, state.round)
 
 
 @dataclass(frozen=True)

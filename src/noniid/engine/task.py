@@ -18,10 +18,13 @@ from noniid.algorithms import Batch
 from noniid.algorithms.wrappers import Stack
 from noniid.data import Dataset
 from noniid.engine.augment import crop_flip
+from noniid.engine.precision import Precision
 from noniid.optim import Optimiser
 from noniid.split import Reading, Split
 
 LARGE = 512  # samples of a pass that trains nothing
+GATHERED = 64  # samples gathered at once, if batches are smaller
+ALIGNED = 64  # bytes, of a tensor's own memory
 
 Augment = Literal["none", "crop-flip"]
 # Of BatchNorm's values: all are averaged, or its statistics, or all of them, stay with their client.
@@ -60,6 +63,7 @@ class Task:
     device: str = "cpu"
     bn: BatchNorm = "average"
     wrap: Stack = Stack()  # noqa: RUF009 - frozen
+    precision: Precision = "float32"
 
     @property
     def num_clients(self) -> int:
@@ -82,22 +86,46 @@ class Task:
         epochs, rest = torch.div(self.steps(ids), per_epoch, rounding_mode="floor"), self.steps(ids) % per_epoch
         return epochs * whole + rest * batch
 
+    def _num_steps(self, size: int) -> int:
+        """`steps` for one client, without tensors."""
+        if self.work.steps is not None:
+            return self.work.steps
+        batch = self.work.batch_size
+        return self.work.epochs * (max(size // batch, 1) if self.work.drop_last else -(-size // batch))
+
     def _batches_in_epoch(self, sizes: Tensor) -> Tensor:
         batch = self.work.batch_size
         return (sizes // batch).clamp(min=1) if self.work.drop_last else (sizes + batch - 1) // batch
 
     def batches(self, client: int, clock: int) -> Iterator[Batch]:
         """A client's batches of one visit: fresh order each epoch, the last batch of an epoch may be short."""
+        if self.plain:
+            yield from self._gathered(client, clock)
+            return
         noise = seeds.torch_stream(self.seed, "inputs", clock, client)
         for epoch in self.epochs(client, clock):
             for index in epoch.split(self.work.batch_size):
                 yield self._batch(index, client, noise)
 
+    def _gathered(self, client: int, clock: int) -> Iterator[Batch]:
+        """The same for samples that nothing changes: what small batches need is gathered for several at once."""
+        train, batch = self.dataset.train, self.work.batch_size
+        for epoch in self.epochs(client, clock):
+            for some in epoch.split(max(1, GATHERED // batch) * batch):
+                x, y = train.batch(some).to(self.device), train.y[some].to(self.device)
+                if len(y) <= batch:
+                    yield Batch(x, y)
+                    continue
+                # Each begins where memory is aligned as a tensor's own: products may depend on it, in their last bits.
+                aligned = x.stride(0) * x.element_size() * batch % ALIGNED == 0
+                for part, labels in zip(x.split(batch), y.split(batch), strict=True):
+                    yield Batch(part if aligned else part.clone(), labels)
+
     def epochs(self, client: int, clock: int) -> Iterator[Tensor]:
         """The samples of one visit in the order of its batches, epoch by epoch."""
         order = seeds.stream(self.seed, "batches", clock, client)
         own, batch = self.split.indices[client], self.work.batch_size
-        left = int(self.steps(torch.tensor([client])))
+        left = self._num_steps(len(own))
         kept = len(own) // batch * batch if self.work.drop_last and len(own) > batch else len(own)
         while left > 0:
             epoch = torch.from_numpy(own[order.permutation(len(own))])[: min(kept, left * batch)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from noniid.engine import cohort_size
-from noniid.errors import BadInput
+from noniid.engine import PRECISIONS, cohort_size
+from noniid.errors import BadInput, unknown
 from noniid.experiments.experiment import Experiment
 
 MOST = 2**31  # of anything that is counted
@@ -34,6 +34,7 @@ def check(experiment: Experiment) -> None:
     for shift in experiment.split.shifts:
         shift.check()
     _check_device(experiment.device)
+    _check_precision(experiment)
 
 
 def check_workers(workers: int | None) -> None:
@@ -45,6 +46,13 @@ def _check_seed(experiment: Experiment) -> None:
     most = 2**32 if experiment.draws == "published" else 2**63  # the legacy streams take 32 bits
     if not 0 <= experiment.seed < most:
         raise BadInput(f"seed is {experiment.seed}: give a whole number from 0 to below 2^{most.bit_length() - 1}.")
+
+
+def _check_precision(experiment: Experiment) -> None:
+    if experiment.precision not in PRECISIONS:
+        raise unknown("precision", experiment.precision, PRECISIONS)
+    if experiment.precision == "tf32" and not experiment.device.startswith("cuda"):
+        raise BadInput("tf32 is how NVIDIA's GPUs multiply: use float32 or bf16, or --device cuda.")
 
 
 def _check_device(device: str) -> None:

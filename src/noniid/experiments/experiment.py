@@ -13,7 +13,7 @@ from noniid import models, split
 from noniid.algorithms import ALGORITHMS, Algorithm
 from noniid.algorithms.fedavg import FedAvg
 from noniid.algorithms.wrappers import Stack
-from noniid.engine import Augment, BatchNorm
+from noniid.engine import Augment, BatchNorm, Precision
 from noniid.models import MODELS, Model
 from noniid.optim import OPTIMISERS, SGD, Optimiser
 from noniid.split import Recipe
@@ -75,6 +75,7 @@ class Experiment:
     lr_decay: float = _later(1.0)
     bn: BatchNorm = _later("average")  # noqa: RUF009
     wrap: Stack = _later(Stack())  # noqa: RUF009
+    precision: Precision = _later("float32")  # noqa: RUF009
 
     def __post_init__(self) -> None:
         if self.model is None:  # pyright: ignore[reportUnnecessaryComparison]

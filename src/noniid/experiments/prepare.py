@@ -14,7 +14,7 @@ from torch import Tensor
 import noniid
 from noniid import data, models, seeds
 from noniid.algorithms import Federation, Output
-from noniid.engine import Task, Work, cohort_size
+from noniid.engine import Task, Work, cohort_size, mixes_of
 from noniid.errors import BadInput
 from noniid.experiments.check import check
 from noniid.experiments.experiment import Experiment
@@ -29,7 +29,7 @@ class Ready(NamedTuple):
     task: Task
     federation: Federation
     w: Tensor  # the initial model, [P]
-    counts: np.ndarray  # training samples by client and label, [N, K]
+    mixes: Tensor  # each client's shares of the labels, [N, K]
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def prepare(experiment: Experiment) -> Ready:
     bn = experiment.algorithm.bn or experiment.bn
     if experiment.algorithm.only_mean:
         check_statistics(experiment.wrap, module, layout, bn)
-    task = Task(dataset, who, module, _work(experiment), seed, device, bn, experiment.wrap)
-    return Ready(task, federation, layout.pack(module).to(device), placed.counts)
+    task = Task(dataset, who, module, _work(experiment), seed, device, bn, experiment.wrap, experiment.precision)
+    return Ready(task, federation, layout.pack(module).to(device), mixes_of(placed.counts))
 
 
 def _work(e: Experiment) -> Work:

@@ -18,13 +18,15 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import noniid
 from noniid.algorithms import State
-from noniid.engine import Carry, Diverged, Engine, Round, Schedule, Stopped, begin, simulate, start_engine
+from noniid.engine import Carry, Diverged, Engine, Round, Schedule, Stopped, simulate, start_engine
 from noniid.errors import BadInput
+from noniid.experiments.checkpoints import Checkpoints
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.prepare import Ready, prepare
 from noniid.experiments.privacy import spent
@@ -97,44 +99,40 @@ class Runner:
 
     def _train(self, experiment: Experiment, known: dict[str, Any]) -> None:
         ready = prepare(experiment)
-        known["clients"] = len(ready.counts)  # where the split says how many, no experiment does
+        known["clients"] = len(ready.mixes)  # where the split says how many, no experiment does
         engine = start_engine(experiment.engine, ready.task, self.workers)
         engine.stop = self.stop
         ready = ready._replace(federation=ready.federation._replace(ask=engine.ask))
+        checkpoints = Checkpoints(self.store, experiment)
         try:
-            state = self._resumed(experiment, ready, engine)
+            state = checkpoints.resume(ready, engine)
             self.listener.started(experiment, state.round)
-            self._rounds(experiment, ready, engine, state)
+            self._rounds(checkpoints, ready, engine, state, experiment)
         finally:
             engine.close()
 
-    def _rounds(self, experiment: Experiment, ready: Ready, engine: Engine, state: State) -> None:
+    def _rounds(
+        self, checkpoints: Checkpoints, ready: Ready, engine: Engine, state: State, experiment: Experiment
+    ) -> None:
         schedule = Schedule(experiment.rounds, ready.federation.cohort, experiment.eval_every)
         began = saved = time.monotonic()
         try:
-            for done in simulate(engine, experiment.algorithm, state, ready.federation, schedule):
+            for done in simulate(engine, experiment.algorithm, state, ready.federation, schedule, checkpoints.kept):
                 state, now = done.state, time.monotonic()
                 self.store.add_round(experiment.key, _row(done, ready, now - began))
                 began = now
                 if now - saved > CHECKPOINT_SECONDS or self.stop.is_set():
-                    self.store.save(experiment.key, _tensors(state), state.round)
+                    checkpoints.save(state)
                     saved = now
                 self.listener.round(experiment, done)
         except Stopped:  # raised before the round has changed anything
-            self.store.save(experiment.key, _tensors(state), state.round)
+            checkpoints.save(state)
+            raise
+        except Diverged:
+            checkpoints.drop()
             raise
         final = Carry.of(ready.task, engine.layout).evaluated(experiment.algorithm.evaluated(state), state)
-        self.store.save(experiment.key, {"w": final}, state.round)
-
-    def _resumed(self, experiment: Experiment, ready: Ready, engine: Engine) -> State:
-        """The state of the last checkpoint, or the first one."""
-        saved = self.store.load(experiment.key)
-        self.store.forget_after(experiment.key, saved[1] if saved else 0)
-        if saved is None:
-            return begin(experiment.algorithm, ready.w, ready.federation, Carry.of(ready.task, engine.layout))
-        tensors, number = saved
-        tensors = {name: tensor.to(experiment.device) for name, tensor in tensors.items()}
-        return State(tensors.pop("w"), _part(tensors, "server."), _part(tensors, "memory."), number)
+        checkpoints.finish(final, state.round)
 
     def _setting(self) -> dict[str, Any]:
         return {
@@ -182,14 +180,14 @@ def _peak_memory_mb() -> float:
 
 
 def _row(done: Round, ready: Ready, seconds: float) -> dict[str, Any]:
-    worst = done.evaluation.by_client(ready.counts).sort().values if done.evaluation else None
+    worst = _worst_decile(done.evaluation.by_client(ready.mixes)) if done.evaluation else None
     return {
         "round": done.round,
         "accuracy": done.evaluation.accuracy if done.evaluation else None,
         "test_loss": done.evaluation.loss if done.evaluation else None,
         "train_loss": done.train_loss,
         "worst_client_accuracy": None if worst is None else float(worst[0]),
-        "worst_decile_accuracy": None if worst is None else float(worst[: math.ceil(len(worst) / 10)].mean()),
+        "worst_decile_accuracy": None if worst is None else float(worst.mean()),
         "train_samples": done.train_samples,
         "train_seconds": done.train_seconds,
         "seconds": seconds,
@@ -197,11 +195,7 @@ def _row(done: Round, ready: Ready, seconds: float) -> dict[str, Any]:
     }
 
 
-def _tensors(state: State) -> dict[str, Tensor]:
-    server = {f"server.{name}": tensor for name, tensor in state.server.items()}
-    memory = {f"memory.{name}": tensor for name, tensor in state.memory.items()}
-    return {"w": state.w, **server, **memory}
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+def _worst_decile(accuracies: Tensor) -> Tensor:
+    """The lowest tenth of the clients' accuracies [N], lowest first, without sorting the rest of a large population."""
+    last = math.ceil(len(accuracies) / 10) - 1
+    return torch.from_numpy(np.sort(np.partition(accuracies.numpy(), last)[: last + 1]))

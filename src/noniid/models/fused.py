@@ -24,6 +24,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+PIECE = 128  # samples whose activations stay in the cache
+
 _plain: ContextVar[bool] = ContextVar("plain", default=False)
 
 
@@ -117,6 +119,11 @@ class Descent:
             _flat(x), len(x), row.numpy(), *self._layers, self._plan.shown, self._room, _flat(logits), _flat(features)
         )
         return logits, features
+
+    def judge(self, x: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        """As `forward`, of any number of samples; nothing can go back from it."""
+        logits, features = zip(*(self.forward(piece, row) for piece in x.split(PIECE)), strict=True)
+        return torch.cat(logits), torch.cat(features)
 
     def backward(self, g: Tensor, g_features: Tensor | None, row: Tensor, grad: Tensor) -> None:
         """Into `grad` [P] the gradient of a function of what the last call of `forward` gave, from that of its own."""

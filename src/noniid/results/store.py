@@ -189,7 +189,9 @@ class Store:
                 partial,
                 metadata={"round": str(round)},
             )
+            _on_disk(partial)
             partial.replace(path)
+            _on_disk(path.parent)
         except OSError as error:
             raise BadInput(f"cannot write {path}: {error}.") from None
 
@@ -206,6 +208,10 @@ class Store:
         except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
             raise BadInput(f"{path} is damaged ({error}): delete it to train that run anew.") from None
 
+    def memory_folder(self, key: str) -> Path:
+        """Where what a run's clients remember is kept while it is under way, if a checkpoint cannot hold it."""
+        return self.folder / "models" / f"{key}.memory"
+
     def _path(self, key: str) -> Path:
         return self.folder / "models" / f"{key}.safetensors"
 
@@ -215,6 +221,17 @@ def _run(row: sqlite3.Row) -> Run:
     for name in ("experiment", "summary", "setting"):
         values[name] = json.loads(values[name] or "{}")
     return Run(**values)
+
+
+def _on_disk(path: Path) -> None:
+    """Wait until a file's contents, or a folder's names, would outlive a loss of power."""
+    if os.name != "posix" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _alive(pid: int | None) -> bool:

@@ -13,6 +13,7 @@ from noniid.split.measure import BesideChance, by_client, label_skew, size_skew,
 from noniid.split.mislabel import LabelNoise
 from noniid.split.natural import By, Grouped
 from noniid.split.owners import TwoOwners
+from noniid.split.parts import Parts
 from noniid.split.population import Population
 from noniid.split.quantity import Iid, Lognormal, Quantity
 from noniid.split.recipe import PLACEMENTS, SHIFTS, Recipe, parse
@@ -43,6 +44,7 @@ __all__ = [
     "Labels",
     "Lognormal",
     "Noise",
+    "Parts",
     "Placement",
     "Population",
     "Profile",

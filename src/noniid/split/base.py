@@ -6,6 +6,7 @@ N clients, n samples, K classes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -13,27 +14,38 @@ import numpy as np
 
 from noniid.errors import BadInput
 from noniid.seeds import Draws
+from noniid.split.parts import Parts
 from noniid.split.shift import Reading, Shift
 from noniid.split.traits import Ints, Traits
 
 if TYPE_CHECKING:
     import torch
 
+COUNTED = 10_000  # clients whose labels are counted at once
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
     """Who holds what: one index array per client, disjoint; and what clients do to it."""
 
-    indices: tuple[Ints, ...]
+    indices: Sequence[Ints]  # whatever is given becomes one array: `Parts`
     shifts: tuple[Shift, ...] = ()  # in the order they are applied
     num_dropped: int = 0  # samples that no client holds
-    owners: tuple[Ints, ...] | None = None  # of a pooled split: whose samples the one client's are
+    owners: Parts | None = None  # of a pooled split: whose samples the one client's are
     fitted: tuple[Any, ...] = ()  # by shift: what it found when the split was made
     labels: Ints | None = None  # [n], where clients train with others than the true ones
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "indices", Parts.of(self.indices))
+
+    @property
+    def parts(self) -> Parts:
+        assert isinstance(self.indices, Parts)
+        return self.indices
+
     def pooled(self) -> Split:
         """All samples in the hands of one client, each still shifted as its owner's are."""
-        return replace(self, indices=(np.concatenate(self.indices),), owners=self.indices)
+        return replace(self, indices=(self.parts.row,), owners=self.parts)
 
     @property
     def views(self) -> int:
@@ -85,15 +97,21 @@ class Split:
 
     @property
     def sizes(self) -> Ints:
-        return np.array([len(held) for held in self.indices], dtype=np.int64)
+        return self.parts.sizes
 
     def counts(self, labels: np.ndarray, num_classes: int) -> Ints:
         """How many samples of each class each client holds, [N, K], by these labels, the true ones as a rule."""
         labels = np.asarray(labels)
         if len(labels) and int(labels.max()) >= num_classes:
             raise BadInput(f"num_classes must be above the largest label, {labels.max()}: not {num_classes}.")
-        rows = [np.bincount(labels[held], minlength=num_classes) for held in self.indices]
-        return np.array(rows, dtype=np.int64).reshape(self.num_clients, num_classes)
+        counts: list[Ints] = [np.zeros((0, num_classes), np.int64)]
+        row, ends, sizes = self.parts.row, self.parts.ends, self.sizes
+        for first in range(0, self.num_clients, COUNTED):
+            some = sizes[first : first + COUNTED]
+            end = ends[first + len(some) - 1]
+            place = np.repeat(np.arange(len(some)) * num_classes, some) + labels[row[end - some.sum() : end]]
+            counts.append(np.bincount(place, minlength=len(some) * num_classes).reshape(-1, num_classes))
+        return np.concatenate(counts).astype(np.int64, copy=False)
 
 
 class Placement(ABC):
@@ -103,7 +121,7 @@ class Placement(ABC):
     own_count: ClassVar[bool] = False
 
     @final
-    def place(self, samples: np.ndarray | Traits, num_clients: int | None, draws: Draws) -> list[Ints]:
+    def place(self, samples: np.ndarray | Traits, num_clients: int | None, draws: Draws) -> Parts:
         """One index array per client; every client holds something, or the error says what to change.
 
         `samples` are labels, or traits where the placement looks at more than labels.
@@ -115,8 +133,8 @@ class Placement(ABC):
             raise BadInput(f"a split needs at least one client, not {num_clients}.")
         if num_clients > len(traits):
             raise BadInput(f"{len(traits):,} samples cannot be split over {num_clients:,} clients: use fewer clients.")
-        held = self.deal(traits, num_clients, draws)
-        empty = sum(len(part) == 0 for part in held)
+        held = Parts.of(self.deal(traits, num_clients, draws))
+        empty = int((held.sizes == 0).sum())
         if empty:
             raise BadInput(
                 f"{self} leaves {empty:,} of {num_clients:,} clients empty: "
@@ -131,7 +149,7 @@ class Placement(ABC):
         return asked
 
     @abstractmethod
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Sequence[Ints]:
         """Disjoint int64 index arrays, one per client, from at least as many samples as clients."""
 
     def check(self) -> None:  # noqa: B027 (nothing to refuse is a fine answer)

@@ -6,6 +6,7 @@ N clients, n samples, K classes, d features.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -48,7 +49,7 @@ class Clustered(Placement):
         if self.within not in ("label", "all"):
             raise BadInput(f"clustered's within is label or all, not {self.within!r}.")
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Sequence[Ints]:
         traits = self._embedded(traits)
         everything = np.arange(len(traits), dtype=np.int64)
         by_class, class_sizes = sort_by_class(traits.labels)
@@ -59,7 +60,7 @@ class Clustered(Placement):
                 mine.append(part)
         return [np.concatenate(parts) for parts in held]
 
-    def _dealt(self, group: Ints, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def _dealt(self, group: Ints, traits: Traits, num_clients: int, draws: Draws) -> Sequence[Ints]:
         """An equal share of the group for each client, from clusters that are mostly its own."""
         size = len(group) // num_clients
         if not size:

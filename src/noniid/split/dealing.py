@@ -13,6 +13,7 @@ import numpy as np
 
 from noniid.errors import BadInput
 from noniid.seeds import Draws
+from noniid.split.parts import Parts
 from noniid.split.traits import Ints
 
 R = TypeVar("R")
@@ -32,19 +33,17 @@ def sort_by_class(labels: np.ndarray) -> tuple[Ints, Ints]:
     return np.argsort(keys, kind="stable").astype(np.int64, copy=False), sizes
 
 
-def deal_out(by_class: Ints, class_sizes: Ints, table: Ints) -> list[Ints]:
+def deal_out(by_class: Ints, class_sizes: Ints, table: Ints) -> Parts:
     """Cut each class's run of `by_class` into consecutive pieces of table[k, i] samples for client i.
 
-    table [K, N]. A client's pieces come in class order. What a row leaves over goes to nobody. The parts are
-    views of one array: 10,000 clients cost no more memory than their samples.
+    table [K, N]. A client's pieces come in class order. What a row leaves over goes to nobody.
     """
     num_clients = table.shape[1]
     nobody = class_sizes - table.sum(axis=1)
     takers = np.arange(num_clients + 1, dtype=_smallest(num_clients + 1))
     owner = np.repeat(np.tile(takers, len(table)), np.column_stack([table, nobody]).ravel())
     by_client = by_class[np.argsort(owner, kind="stable")]
-    ends = np.cumsum(table.sum(axis=0)).tolist()
-    return [by_client[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return Parts(by_client, np.cumsum(table.sum(axis=0)))
 
 
 def _smallest(num_values: int) -> type[np.uint16] | type[np.int64]:
@@ -52,9 +51,11 @@ def _smallest(num_values: int) -> type[np.uint16] | type[np.int64]:
     return np.uint16 if num_values <= 1 << 16 else np.int64
 
 
-def by_cuts(row: Ints, shares: np.ndarray) -> list[Ints]:
+def by_cuts(row: Ints, shares: np.ndarray) -> Parts:
     """The row cut at floor(n (q_1 + ... + q_i)) for shares q [N] of it: part i has floor(q_i n) samples or one more."""
-    return np.split(row, (np.cumsum(shares) * len(row)).astype(np.int64)[:-1])
+    ends = (np.cumsum(shares) * len(row)).astype(np.int64)
+    ends[-1] = len(row)
+    return Parts(row, ends)
 
 
 def shuffled(num_samples: int, draws: Draws) -> Ints:

@@ -51,7 +51,7 @@ def looked_at(split: Split, num_features: int, rng: np.random.Generator) -> dict
         ids = np.sort(rng.permutation(ids)[:MOST_CLIENTS])
     most = min(MOST_SAMPLES, max(MOST_VALUES // max(num_features, 1), 2 * FOLDS * len(ids)))
     share = max(most // len(ids), 2)
-    return {int(i): rng.permutation(split.indices[i])[:share] for i in ids}
+    return {int(i): rng.permutation(split.indices[int(i)])[:share] for i in ids}
 
 
 def feature_skew(

@@ -6,6 +6,7 @@ N clients, n samples, K classes, U kinds of samples, F features (the class is on
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,7 +56,7 @@ class Independent(Placement):
         if not 0 < self.xi < math.inf or (self.moves == "share" and self.xi > 1):
             raise BadInput(f"independent's xi is a number above 0, and with moves=share up to 1, not {self.xi:g}.")
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Sequence[Ints]:
         features = [traits.labels, *categories(traits, self.features)]
         kind_of, kinds, starts = kinds_of(features)
         by_kind, kind_sizes = sort_by_class(kind_of)

@@ -16,6 +16,7 @@ from noniid.errors import BadInput
 from noniid.seeds import Draws, Published
 from noniid.split.base import Placement
 from noniid.split.dealing import check_room, check_search, deal_out, pools, search, sort_by_class
+from noniid.split.parts import Parts
 from noniid.split.traits import Ints, Traits
 
 ATTEMPTS = 2_000  # each shuffles all samples: seconds in the worst case for 60,000 of them
@@ -43,7 +44,7 @@ class Labels(Placement):
         if self.first not in ("by-index", "random"):
             raise BadInput(f"labels' first is by-index or random, not {self.first!r}.")
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Parts:
         by_class, class_sizes = sort_by_class(traits.labels)
         owns = self._owners(num_clients, len(class_sizes), draws)
         for pool in pools(by_class, class_sizes):
@@ -91,7 +92,7 @@ class Dirichlet(Placement):
         if self.seed is not None and not 0 <= self.seed < 1 << 32:
             raise BadInput(f"dirichlet's seed is a whole number from 0 to 2^32 - 1, not {self.seed}.")
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Parts:
         check_room(self.min_size, num_clients, len(traits))
         if self.seed is not None:
             draws = Published(self.seed)

@@ -5,6 +5,7 @@ N clients, n samples, V values of the column.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,7 +46,7 @@ class By(Placement):
             raise BadInput(f"column {self.column!r} is {values[0]} in every row: that is a single client.")
         return len(self._kept(sizes))
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Sequence[Ints]:
         codes, sizes = _codes(traits.column(self.column))
         order, _ = sort_by_class(codes)
         kept = self._kept(sizes)
@@ -74,7 +75,7 @@ class Grouped(Placement):
 
     column: str
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Sequence[Ints]:
         codes, sizes = _codes(traits.column(self.column))
         if num_clients > len(sizes):
             raise BadInput(

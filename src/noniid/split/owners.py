@@ -5,6 +5,7 @@ N clients, K classes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +33,7 @@ class TwoOwners(Placement):
     def check(self) -> None:
         check_positive("two_owners' beta", self.beta)
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Sequence[Ints]:
         by_class, class_sizes = sort_by_class(traits.labels)
         if num_clients != len(class_sizes) or num_clients < 2:
             raise BadInput(

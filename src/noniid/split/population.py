@@ -6,6 +6,7 @@ N clients, n samples, K classes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,7 +52,7 @@ class Population(Placement):
         if self.convention not in ("total", "per-class"):
             raise BadInput(f"population's convention is total or per-class, not {self.convention!r}.")
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Sequence[Ints]:
         size = len(traits) // num_clients if self.size is None else self.size
         if size * num_clients > len(traits):
             raise BadInput(

@@ -15,7 +15,8 @@ from noniid.errors import BadInput
 from noniid.seeds import Draws
 from noniid.split.base import Placement
 from noniid.split.dealing import by_cuts, check_min_size, check_room, check_search, search, shuffled
-from noniid.split.traits import Ints, Traits
+from noniid.split.parts import Parts
+from noniid.split.traits import Traits
 
 # An attempt is one cheap draw, and some cells need very many: quantity(0.5) for 100 clients of CIFAR-10
 # succeeds about once in 100,000. Both bounds are some seconds of drawing.
@@ -27,8 +28,10 @@ MOST_DRAWN = 100_000_000
 class Iid(Placement):
     """All samples in random order, cut into N nearly equal parts: the baseline without any skew."""
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
-        return np.array_split(shuffled(len(traits), draws), num_clients)
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Parts:
+        each, more = divmod(len(traits), num_clients)
+        sizes = np.where(np.arange(num_clients) < more, each + 1, each)
+        return Parts(shuffled(len(traits), draws), np.cumsum(sizes))
 
 
 class _Drawn(Placement):
@@ -44,7 +47,7 @@ class _Drawn(Placement):
     def text(self) -> tuple[str, str]:
         """What this is called in an error, and what to change."""
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Parts:
         num_samples = len(traits)
         check_room(self.min_size, num_clients, num_samples)
         rehearsal = np.random.default_rng(0)

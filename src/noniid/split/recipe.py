@@ -90,8 +90,8 @@ class Recipe:
         for shift in self.shifts:
             shift.check()
         traits = Traits.of(samples)
-        indices = tuple(self.placement.place(traits, num_clients, draws))
-        split = Split(indices, num_dropped=len(traits) - sum(map(len, indices)))
+        held = self.placement.place(traits, num_clients, draws)
+        split = Split(held, num_dropped=len(traits) - len(held.row))
         for shift in self.shifts:
             split = _with(split, shift, traits, draws)
         return split

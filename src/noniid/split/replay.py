@@ -6,6 +6,7 @@ N clients, K classes, R rows of the file.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,7 @@ class Replay(Placement):
     file: str
     checksum: str | None = None
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Sequence[Ints]:
         by_class, class_sizes = sort_by_class(traits.labels)
         counts = self._counts(len(class_sizes))
         if num_clients > len(counts):

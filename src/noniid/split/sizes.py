@@ -15,7 +15,8 @@ from noniid.errors import BadInput
 from noniid.seeds import Draws
 from noniid.split.base import Placement
 from noniid.split.dealing import check_positive, shuffled
-from noniid.split.traits import Ints, Traits
+from noniid.split.parts import Parts
+from noniid.split.traits import Traits
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Zipf(Placement):
     def check(self) -> None:
         check_positive("zipf's a", self.a)
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Parts:
         return _shared(np.arange(1.0, num_clients + 1) ** -self.a, 0, traits, draws)
 
 
@@ -45,7 +46,7 @@ class Growing(Placement):
         if self.rule not in ("linear", "square", "exponential"):
             raise BadInput(f"growing's rule is linear, square or exponential, not {self.rule!r}.")
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Parts:
         i = np.arange(1, num_clients + 1)
         # e^(i - N) is e^i but for a factor, and does not overflow.
         weights = {"linear": i, "square": i**2, "exponential": np.exp(i - num_clients)}
@@ -69,18 +70,18 @@ class Sizes(Placement):
     def count(self, traits: Traits, asked: int | None) -> int:
         return len(self._sizes())
 
-    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> list[Ints]:
+    def deal(self, traits: Traits, num_clients: int, draws: Draws) -> Parts:
         ends = np.cumsum(self._sizes())
         if ends[-1] > len(traits):
             raise BadInput(f"sizes add up to {ends[-1]:,}, and there are {len(traits):,} samples: lower them.")
-        return np.split(shuffled(len(traits), draws), ends)[:-1]
+        return Parts(shuffled(len(traits), draws), ends)
 
     def _sizes(self) -> list[int]:
         return [int(size) for size in self.each.split(",")]
 
 
-def _shared(weights: np.ndarray, rest_to: int, traits: Traits, draws: Draws) -> list[Ints]:
+def _shared(weights: np.ndarray, rest_to: int, traits: Traits, draws: Draws) -> Parts:
     """Shares in proportion to the weights [N], rounded down; one client gets what that leaves."""
     sizes = (weights / weights.sum() * len(traits)).astype(np.int64)
     sizes[rest_to] += len(traits) - sizes.sum()
-    return np.split(shuffled(len(traits), draws), np.cumsum(sizes)[:-1])
+    return Parts(shuffled(len(traits), draws), np.cumsum(sizes))
