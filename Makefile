@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= noniid-store
 
-.PHONY: run test test-slow lint docs docs-check sizes bench clean
+.PHONY: run test test-slow lint docs docs-check sizes bench rivals clean
 
 # The main job on embedded data: four algorithms, three seeds, one comparison.
 run: $(VENV)/installed
@@ -30,9 +30,18 @@ docs: $(VENV)/installed
 docs-check: $(VENV)/installed
 	$(BIN)/python -m tests.generated_docs
 
+# Every benchmark, saved in benchmarks/results; then benchmarks/README.md with the newest of each. It takes its time.
+# `make rivals` first installs the frameworks that noniid is compared with; without it their rows say so.
+BENCHMARKS := startup split_speed training_speed dense_speed algorithm_overhead memory population cross_device other_splitters \
+  roofline rivals
+
 bench: $(VENV)/installed
-	for file in startup split_speed training_speed dense_speed algorithm_overhead memory population other_splitters; do \
-	  $(BIN)/python benchmarks/$$file.py || exit 1; done
+	for file in $(BENCHMARKS); do $(BIN)/python benchmarks/$$file.py --save || exit 1; done
+	$(BIN)/python benchmarks/cost.py --save --figure benchmarks/results/cost.png
+	$(BIN)/python -m tests.generated_docs --write
+
+rivals: $(VENV)/installed
+	$(BIN)/python benchmarks/rivals.py --install
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

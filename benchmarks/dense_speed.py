@@ -12,7 +12,8 @@ what it comes to when none does.
 from __future__ import annotations
 
 import harness
-from hand_loop import Job, OneProcess, Processes, mlp
+from hand_loop import Job, OneProcess, Processes
+from nets import mlp
 from noniid.experiments.prepare import Ready, prepare
 from setting import table_experiment
 from training_speed import Contender, Engine, measure

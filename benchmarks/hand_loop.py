@@ -1,49 +1,28 @@
 """FedAvg as a careful programmer would write it in plain PyTorch, for two models on two data sets.
 
 What it does for speed: inputs are floats before the clock starts, batches are gathered by index_select, ReLU comes
-after pooling (a quarter of the work, the same result), the optimiser is fused, gradients are set to None, weights
-are copied and averaged in place, no loss is read, nothing is checked. Client data, batch order and initial weights
-are those of the noniid engines, so that all end at the same model up to rounding.
+after pooling (see nets.py), the optimiser is fused, gradients are set to None, weights are copied and averaged in
+place, no loss is read, nothing is checked. Client data, cohorts, batch order and initial weights are those of the
+noniid engines, so that all end at the same model up to rounding.
 
 Shapes: n samples, C clients, P parameters.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, multiprocessing, nn
 from torch.nn import functional as F
 
+from nets import Net
 from noniid import seeds
 from noniid.engine import Task
-
-
-def mlp(num_classes: int) -> nn.Module:
-    """NIID-Bench's MLP for the 123 columns of adult."""
-    widths = (123, 32, 16, 8)
-    hidden = [part for a, b in itertools.pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
-    return nn.Sequential(*hidden, nn.Linear(widths[-1], num_classes))
-
-
-class Net(nn.Module):
-    """LeNet for 28x28 images, with torch's own layers only."""
-
-    def __init__(self, num_classes: int):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5), nn.Conv2d(6, 16, 5)
-        self.fc1, self.fc2, self.fc3 = nn.Linear(256, 120), nn.Linear(120, 84), nn.Linear(84, num_classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.relu(F.max_pool2d(self.conv1(x), 2))
-        x = F.relu(F.max_pool2d(self.conv2(x), 2))
-        x = F.relu(self.fc1(x.flatten(1)))
-        return self.fc3(F.relu(self.fc2(x)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,27 +55,18 @@ class Job:
             tensor.share_memory_()
         x, y, own = shared
         classes = task.dataset.num_classes
-        return cls(
-            x,
-            y,
-            tuple(clients),
-            own,
-            classes,
-            work.epochs,
-            work.batch_size,
-            optim,
-            task.seed,
-            net,
-            cohort or len(clients),
-        )
+        cohort = cohort or len(clients)
+        return cls(x, y, tuple(clients), own, classes, work.epochs, work.batch_size, optim, task.seed, net, cohort)
 
-    def longest_first(self, round: int) -> list[int]:
-        """The clients of a round, picked as the noniid engines pick them."""
-        chosen = seeds.stream(self.seed, "pick", round).choice(len(self.clients), self.cohort, replace=False)
-        return sorted(chosen.tolist(), key=lambda client: (-len(self.clients[client]), client))
+    def picked(self, round: int) -> list[int]:
+        """Who trains in this round, as noniid picks them; the longest first."""
+        draws = seeds.stream(self.seed, "pick", round)
+        chosen = np.sort(draws.choice(len(self.clients), self.cohort, replace=False)).tolist()
+        return sorted(chosen, key=lambda client: -len(self.clients[client]))
 
-    def num_samples(self, clients: list[int]) -> int:
-        return sum(len(self.clients[client]) for client in clients)
+    def num_samples(self, picked: list[int]) -> int:
+        """Of these clients together: a client's share in the new global model is its own number over this one."""
+        return sum(len(self.clients[each]) for each in picked)
 
 
 class Trainer:
@@ -109,9 +79,8 @@ class Trainer:
         self._parameters = list(self._net.parameters())
         self._global = self._views(job.w)
 
-    def train(self, client: int, round: int, total: Tensor, num_samples: int) -> int:
-        """Adds the client's share of the new global model to `total`, [P], by its part in the round's samples.
-        Returns the number of steps."""
+    def train(self, client: int, round: int, num_samples: int, total: Tensor) -> int:
+        """Adds the client's share of the new global model to `total`, [P]. Returns the number of steps."""
         job = self._job
         with torch.no_grad():
             torch._foreach_copy_(self._parameters, self._global)
@@ -154,9 +123,9 @@ class OneProcess:
         torch.set_num_threads(self._threads)
         self._round += 1
         self._total.zero_()
-        clients = self._job.longest_first(self._round)
-        samples = self._job.num_samples(clients)
-        steps = sum(self._trainer.train(client, self._round, self._total, samples) for client in clients)
+        picked = self._job.picked(self._round)
+        held = self._job.num_samples(picked)
+        steps = sum(self._trainer.train(client, self._round, held, self._total) for client in picked)
         self._job.w.copy_(self._total)
         torch.set_num_threads(before)
         return steps
@@ -208,14 +177,13 @@ def _work(job: Job, channels_last: bool, total: Tensor, place: Any, pipe: Connec
     torch.set_num_threads(1)
     trainer = Trainer(job, channels_last)
     while (round := pipe.recv()) is not None:
-        order = job.longest_first(round)
-        samples = job.num_samples(order)
         total.zero_()
-        steps = 0
+        order = job.picked(round)
+        held, steps = job.num_samples(order), 0
         while True:
             with place.get_lock():
                 mine, place.value = place.value, place.value + 1
             if mine >= len(order):
                 break
-            steps += trainer.train(order[mine], round, total, samples)
+            steps += trainer.train(order[mine], round, held, total)
         pipe.send(steps)

@@ -38,11 +38,16 @@ class Unfair(Exception):
     """The contenders did not do the same work: their times cannot be compared."""
 
 
+class Broken(Exception):
+    """A contender does not run here; says why in one sentence."""
+
+
 def flags(text: str | None) -> argparse.ArgumentParser:
     """The flags every benchmark has; `text` is its docstring."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work: does it run at all?")
-    parser.add_argument("--save", action="store_true", help="keep the table in benchmarks/results/")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--quick", action="store_true", help="a tenth of the work: does it run at all?")
+    one.add_argument("--save", action="store_true", help="keep the table in benchmarks/results/, beside older ones")
     return parser
 
 
@@ -93,7 +98,7 @@ def environment() -> dict[str, Any]:
 
 
 def report(name: str, table: Table, setting: Mapping[str, Any], *, save: bool) -> None:
-    """Prints the table under a line on the machine; keeps both as benchmarks/results/NAME.json if asked to."""
+    """Prints the table under a line on the machine; keeps both if asked to, beside what was kept before."""
     print(", ".join(f"{key} {value}" for key, value in setting.items()))
     if setting["load"] > 0.5:
         print("[bold]Something else was running when this began: do not trust the numbers.[/bold]")
@@ -107,10 +112,29 @@ def report(name: str, table: Table, setting: Mapping[str, Any], *, save: bool) -
     for note in table.notes:
         console.print(note)
     if save:
-        date = datetime.datetime.now(datetime.UTC).date().isoformat()
-        RESULTS.mkdir(exist_ok=True)
-        kept = {"benchmark": name, "date": date, "environment": dict(setting), **asdict(table)}
-        (RESULTS / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+        now = datetime.datetime.now(datetime.UTC)
+        kept = {"benchmark": name, "date": now.date().isoformat(), "environment": dict(setting), **asdict(table)}
+        path = RESULTS / name / f"{now:%Y-%m-%d-%H%M%S}-{setting['commit']}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def kept(folder: Path | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Every saved run by benchmark, the newest last: their files' names begin with the time."""
+    saved: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted((folder or RESULTS).glob("*/*.json")):
+        saved.setdefault(path.parent.name, []).append(json.loads(path.read_text(encoding="utf-8")))
+    return saved
+
+
+def headline(saved: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Samples/s and ratio of the best of noniid's rows, of a table that compares it with others."""
+    columns = list(saved["columns"])
+    if not {"contender", "samples/s", "ratio"} <= set(columns):
+        return None
+    speed, ratio = columns.index("samples/s"), columns.index("ratio")
+    ours = [row for row in saved["rows"] if str(row[0]).startswith("noniid") and row[ratio] is not None]
+    return max(((row[speed], row[ratio]) for row in ours), key=lambda each: each[1], default=None)
 
 
 def text(value: Any) -> str:

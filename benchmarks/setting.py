@@ -53,6 +53,13 @@ def table_experiment(*, quick: bool, epochs: int, placement: str = "dirichlet(0.
     return replace(experiment(quick=True, epochs=epochs), data=name, split=placed, model=models.parse("mlp"))
 
 
+def device_experiment(*, quick: bool) -> Experiment:
+    """Many clients with 60 images each, of whom a few take part in a round."""
+    usual = experiment(quick=quick)
+    clients, share = (100, 0.1) if quick else (1_000, 0.05)
+    return replace(usual, split=split.parse("iid"), clients=clients, participation=share, batch=10)
+
+
 def data_name(quick: bool) -> str:
     """A data set that needs no download."""
     if quick:
@@ -74,11 +81,11 @@ def _here(name: str) -> bool:
     return any(row.here for row in data.listing() if row.name == name)
 
 
-def generated(name: str, num_train: int, num_test: int) -> str:
+def generated(name: str, num_train: int, num_test: int, shape: tuple[int, int, int] = SHAPE) -> str:
     """Enters images of this process's own making into the catalogue, under this name."""
-    draw = functools.partial(_draw, num_train, num_test)
+    draw = functools.partial(_draw, num_train, num_test, shape)
     CATALOGUE[name] = Entry(
-        "patterns under noise", "synthetic", num_train, num_test, SHAPE, CLASSES, draw=draw, drawn=True
+        "patterns under noise", "synthetic", num_train, num_test, shape, CLASSES, draw=draw, drawn=True
     )
     return name
 
@@ -115,13 +122,13 @@ def _draw_table(num_train: int, num_test: int, draws: Draws) -> tuple[Samples, S
     return some(num_train), some(num_test)
 
 
-def _draw(num_train: int, num_test: int, draws: Draws) -> tuple[Samples, Samples]:
-    coarse = draws.random((CLASSES, 1, 4, 4)).round()
-    patterns = coarse.repeat(7, axis=2).repeat(7, axis=3)
+def _draw(num_train: int, num_test: int, shape: tuple[int, int, int], draws: Draws) -> tuple[Samples, Samples]:
+    coarse = draws.random((CLASSES, shape[0], 4, 4)).round()
+    patterns = coarse.repeat(shape[1] // 4, axis=2).repeat(shape[2] // 4, axis=3)
 
     def some(num: int) -> Samples:
         y = draws.permutation(num) % CLASSES
-        x = np.empty((num, *SHAPE), np.uint8)
+        x = np.empty((num, *shape), np.uint8)
         for at in range(0, num, BLOCK):
             clean = patterns[y[at : at + BLOCK]]
             x[at : at + BLOCK] = 255 * (0.6 * clean + 0.4 * draws.random(clean.shape))

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Protocol
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from typing import NamedTuple, Protocol
 from unittest import mock
 
 import torch
@@ -104,31 +104,65 @@ def contenders(ready: Ready, workers: int, *, reference: bool = False) -> dict[s
     return entries
 
 
-def measure(ready: Ready, running: Mapping[str, Contender], repetitions: int, rounds: int = 1) -> harness.Table:
-    """So many rounds of each in turns; the contenders are closed afterwards. Where few take part, all clients hold as much."""
-    task, cohort = ready.task, ready.federation.cohort
-    samples = int(task.split.sizes.sum()) * task.work.epochs * cohort // task.num_clients * rounds
+class Raced(NamedTuple):
+    """What a contender did in a race."""
+
+    best: float  # seconds of its fastest round
+    median: float
+    steps: int  # of a round
+    accuracy: float  # of the model after the last one
+
+
+def race(ready: Ready, running: Mapping[str, Contender], repetitions: int, rounds: int = 1) -> dict[str, Raced]:
+    """So many rounds of each in turns, after one that is not timed; the contenders are closed afterwards.
+
+    Who breaks in its first round is left out of the answer; Unfair unless all others did equal work."""
     with ExitStack() as closing:
-        judge = start_engine("threads", task)
+        judge = start_engine("threads", ready.task)
         for each in [*running.values(), judge]:
             closing.callback(each.close)
-        steps = {name: first_round(each) for name, each in running.items()}
-        seconds = harness.interleave({name: _several(each, rounds) for name, each in running.items()}, repetitions)
-        accuracy = {name: evaluate(judge, each.w).accuracy for name, each in running.items()}
-    harness.check_equal_work(steps, accuracy)
-    times = {name: harness.best_and_median(taken) for name, taken in seconds.items()}
-    hand = min(best for name, (best, _) in times.items() if name.startswith("by hand"))
+        steps: dict[str, int] = {}
+        for name, each in running.items():
+            with suppress(harness.Broken):
+                steps[name] = first_round(each)
+        seconds = harness.interleave({name: _several(running[name], rounds) for name in steps}, repetitions)
+        accuracy = {name: evaluate(judge, running[name].w).accuracy for name in steps}
+    # Where nothing is learned yet, accuracies are those of chance, and say nothing.
+    told = accuracy if max(accuracy.values()) >= learned_from(ready) else dict.fromkeys(accuracy, 0.0)
+    harness.check_equal_work({"the task": round_steps(ready), **steps}, told)
+    return {
+        name: Raced(*harness.best_and_median(taken), steps[name], accuracy[name]) for name, taken in seconds.items()
+    }
+
+
+def round_steps(ready: Ready) -> int:
+    """Steps that a round takes: of the clients of the first cohort. Where not all take part, all must hold as much."""
+    task, cohort = ready.task, ready.federation.cohort
+    steps = task.steps(torch.arange(task.num_clients))
+    if cohort < task.num_clients and len(set(task.split.sizes.tolist())) > 1:
+        raise harness.Unfair("the clients differ in size, so that rounds of other clients are other work")
+    return int(steps[:cohort].sum())
+
+
+def round_samples(ready: Ready) -> int:
+    """Samples that a round trains on."""
+    sizes = ready.task.split.sizes[: ready.federation.cohort]
+    return int(sizes.sum()) * ready.task.work.epochs
+
+
+def measure(ready: Ready, running: Mapping[str, Contender], repetitions: int, rounds: int = 1) -> harness.Table:
+    """All against the best loop written by hand."""
+    task, samples = ready.task, round_samples(ready) * rounds
+    raced = race(ready, running, repetitions, rounds)
+    hand = min(each.best for name, each in raced.items() if name.startswith("by hand"))
     rows = [
-        (name, samples / best, samples / median, hand / best, steps[name], accuracy[name])
-        for name, (best, median) in times.items()
+        (name, samples / each.best, samples / each.median, hand / each.best, each.steps, each.accuracy)
+        for name, each in raced.items()
     ]
     title = f"Training speed: {task.dataset.name}, {_clients(ready)}, {task.work.epochs} epoch(s) a round"
     columns = ("contender", "samples/s", "median", "ratio", "steps/round", "accuracy")
     what = "rounds" if rounds == 1 else f"times {rounds} rounds"
-    notes = [f"Best of {repetitions} {what}, in turns, after one round that is not timed."]
-    chance = float(torch.bincount(task.dataset.test.y).max()) / len(task.dataset.test)
-    if max(accuracy.values()) < chance + 0.1 * (1 - chance):
-        notes.append("Nothing is learned yet: only the equal steps say that the work was equal.")
+    notes = [f"Best of {repetitions} {what}, in turns, after one that is not timed.", *learned(ready, raced)]
     return harness.Table(title, columns, rows, tuple(notes))
 
 
@@ -143,6 +177,20 @@ def _several(contender: Contender, rounds: int) -> Callable[[], None]:
 def _clients(ready: Ready) -> str:
     everyone, cohort = ready.task.num_clients, ready.federation.cohort
     return f"{everyone:,} clients" if cohort == everyone else f"{cohort:,} of {everyone:,} clients"
+
+
+def learned_from(ready: Ready) -> float:
+    """The accuracy from which on something is learned."""
+    test = ready.task.dataset.test
+    chance = float(torch.bincount(test.y).max()) / len(test)
+    return chance + 0.1 * (1 - chance)
+
+
+def learned(ready: Ready, raced: Mapping[str, Raced]) -> list[str]:
+    """A warning where accuracies say nothing yet."""
+    if max(each.accuracy for each in raced.values()) >= learned_from(ready):
+        return []
+    return ["Nothing is learned yet: only the equal steps say that the work was equal."]
 
 
 def main() -> None:

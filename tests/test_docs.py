@@ -8,6 +8,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_filling_twice_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    sorted(set(generated_docs.BLOCKS) - {"names", "benchmarks", "other_splitters", *generated_docs.FROM_RUNS}),
+    sorted(set(generated_docs.BLOCKS) - {"names", "benchmarks", "other_splitters", "speed", *generated_docs.FROM_RUNS}),
 )
 def test_every_block_is_a_table_of_equal_rows(name: str) -> None:
     lines = generated_docs.BLOCKS[name]().splitlines()
@@ -107,21 +108,60 @@ def test_the_names_of_all_there_is() -> None:
     assert {*ALGORITHMS, *PLACEMENTS, *SHIFTS, *MODELS, *CATALOGUE} <= set(listed)
 
 
-def test_a_kept_table_is_shown_with_what_it_was_measured_on(tmp_path: Path) -> None:
+def keep(folder: Path, name: str, run: str, **changes: Any) -> None:
+    """A table as a benchmark keeps it."""
     kept = {
         "title": "Speed", "columns": ["who", "samples/s", "ratio"], "rows": [["a", 12345.6, 1.0], ["b", None, 2]],
-        "notes": ["Best of 7."], "date": "2026-01-02", "environment": {"cpu": "a fast one", "numba": None},
-    }  # fmt: skip
-    (tmp_path / "speed.json").write_text(json.dumps(kept))
+        "notes": ["Best of 7."], "date": run[:10], "environment": {"cpu": "a fast one", "numba": None, "commit": "c1"},
+    } | changes  # fmt: skip
+    path = folder / name / f"{run}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(kept))
+
+
+def test_the_newest_kept_table_is_shown_with_what_it_was_measured_on(tmp_path: Path) -> None:
+    keep(tmp_path, "speed", "2026-01-02-101500-c1")
+    keep(tmp_path, "speed", "2025-12-31-235959-c0", rows=[["old", 1.0, 1.0]])
     shown = generated_docs.benchmarks(tmp_path)
     assert shown.startswith("## Speed\n\n| who | samples/s | ratio |\n")
     assert "| a | 12,346 | 1.000 |\n| b | - | 2 |" in shown
-    assert shown.endswith("Best of 7.\nMeasured 2026-01-02: cpu a fast one.\n")
+    assert shown.endswith("Best of 7.\nMeasured 2026-01-02: cpu a fast one, commit c1.\n")
+    assert "old" not in shown
+
+
+def test_headlines_over_time_are_those_of_the_best_row_of_ours(tmp_path: Path) -> None:
+    columns = ["contender", "samples/s", "ratio", "remark"]
+    for run, fastest in (("2026-01-02-101500-c1", 2.5), ("2026-01-03-101500-c2", 3.5)):
+        rows = [["by hand", 1000.0, 1.0, ""], ["noniid, a", 2000.0, 2.0, ""], ["noniid, b", 1000 * fastest, fastest, ""],
+                ["Rival", None, None, "not installed"]]  # fmt: skip
+        keep(tmp_path, "race", run, title="Race", columns=columns, rows=rows)
+    keep(tmp_path, "memory", "2026-01-02-101500-c1")
+    _, _, shown = generated_docs.benchmarks(tmp_path).partition("## Over time\n")
+    assert "| Race | 2026-01-02 | c1 | 2,500 | 2.500 |\n| Race | 2026-01-03 | c1 | 3,500 | 3.500 |" in shown
+    assert shown.count("\n| Race") == 2 and "Speed" not in shown
+
+
+def test_speed_is_told_of_every_setting_against_the_fastest_other(tmp_path: Path) -> None:
+    columns = ["contender", "samples/s", "ratio"]
+    rows = [["by hand, a", 500.0, 0.5], ["noniid, b", 900.0, 0.9], ["Rival", 1000.0, 1.0], ["None", None, None]]
+    keep(
+        tmp_path, "rivals", "2026-01-02-101500-c1", title="Rivals: data, net, 9 clients, x", columns=columns, rows=rows
+    )
+    rows = [["by hand, a", 1000.0, 1.0], ["noniid, b", 2000.0, 2.0]]
+    keep(
+        tmp_path, "rivals_mlp", "2026-01-02-101500-c1", title="Rivals: rows, net, 5 clients", columns=columns, rows=rows
+    )
+    shown = " ".join(generated_docs.speed(tmp_path).split())
+    assert (
+        "0.90 times that of Rival on data, net, 9 clients; 2.00 times that of the best loop by hand on rows, net, 5 clients."
+        in shown
+    )
 
 
 def test_no_benchmark_kept(tmp_path: Path) -> None:
     assert generated_docs.benchmarks(tmp_path) == "Nothing has been measured yet.\n"
     assert generated_docs.other_splitters(tmp_path) == "Nothing has been measured yet.\n"
+    assert generated_docs.speed(tmp_path) == "Nothing has been measured yet.\n"
 
 
 # Claimed and measured

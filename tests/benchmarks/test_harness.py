@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,7 +12,8 @@ import pytest
 import torch
 
 import harness
-from hand_loop import Job, OneProcess, mlp
+from hand_loop import Job, OneProcess
+from nets import mlp
 from noniid.data import CATALOGUE
 from noniid.engine import evaluate, start_engine
 from noniid.experiments.prepare import Ready, prepare
@@ -110,13 +112,25 @@ def test_repetitions_take_turns():
     assert [len(taken) for taken in seconds.values()] == [2, 2, 2]
 
 
-def test_a_kept_table_names_the_commit_and_no_place(tmp_path, monkeypatch, capsys):
+def test_a_kept_table_names_the_commit_and_no_place_and_joins_older_ones(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(harness, "RESULTS", tmp_path)
+    older = tmp_path / "speed" / "2020-01-01-101500-abc.json"
+    older.parent.mkdir()
+    older.write_text("{}")
     table = harness.Table("Speed", ("contender", "samples/s", "ratio"), [("a", 1234.5, 1.0), ("b", None, 2)])
     harness.report("speed", table, harness.environment(), save=True)
-    shown, text = capsys.readouterr().out, (tmp_path / "speed.json").read_text()
+    shown = capsys.readouterr().out
     assert "1,234" in shown
-    kept = json.loads(text)
-    assert kept["rows"] == [["a", 1234.5, 1.0], ["b", None, 2]]
-    assert {"commit", "torch", "noniid", "cpu"} <= kept["environment"].keys() and kept["date"]
-    assert str(harness.ROOT) not in text
+    first, newest = harness.kept()["speed"]
+    assert first == {}
+    assert newest["rows"] == [["a", 1234.5, 1.0], ["b", None, 2]]
+    assert {"commit", "torch", "noniid", "cpu"} <= newest["environment"].keys() and newest["date"]
+    assert str(harness.ROOT) not in json.dumps(newest)
+
+
+def test_every_kept_run_is_named_by_when_and_of_what():
+    for path in harness.RESULTS.glob("*/*.json"):
+        run = json.loads(path.read_text())
+        assert re.fullmatch(rf"{run['date']}-\d{{6}}-{re.escape(run['environment']['commit'])}", path.stem), path
+        assert run["benchmark"] == path.parent.name
+    assert not list(harness.RESULTS.glob("*.json"))

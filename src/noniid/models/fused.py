@@ -87,7 +87,7 @@ class Descent:
     """
 
     def __init__(self, plan: Any):
-        self._plan, self._layers = plan, (plan.convs, plan.linears)
+        self.plan, self._layers = plan, (plan.convs, plan.linears)
         self._grad, self._batch = torch.empty(plan.num_weights).numpy(), 0
         self._room, self._inputs = plan.room(0), (np.empty(0, np.float32), np.empty(0, np.int64))
 
@@ -113,10 +113,10 @@ class Descent:
     def forward(self, x: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
         """What the model with these values [P] says of x [B, ...]: logits and features."""
         self._make_room(len(x))
-        _, num_classes, num_features = self._plan.sizes
+        _, num_classes, num_features = self.plan.sizes
         logits, features = torch.empty(len(x), num_classes), torch.empty(len(x), num_features)
         _compiled().forward(
-            _flat(x), len(x), row.numpy(), *self._layers, self._plan.shown, self._room, _flat(logits), _flat(features)
+            _flat(x), len(x), row.numpy(), *self._layers, self.plan.shown, self._room, _flat(logits), _flat(features)
         )
         return logits, features
 
@@ -134,7 +134,7 @@ class Descent:
             len(g),
             row.numpy(),
             *self._layers,
-            self._plan.shown,
+            self.plan.shown,
             self._room,
             grad.numpy(),
         )
@@ -157,8 +157,8 @@ class Descent:
 
     def _make_room(self, batch: int) -> None:
         if batch > self._batch:
-            self._batch, self._room = batch, self._plan.room(batch)
-            self._inputs = torch.empty(batch * self._plan.sizes[0]).numpy(), np.empty(batch, np.int64)
+            self._batch, self._room = batch, self.plan.room(batch)
+            self._inputs = torch.empty(batch * self.plan.sizes[0]).numpy(), np.empty(batch, np.int64)
 
 
 @dataclass(frozen=True)
