@@ -33,7 +33,7 @@ docs-check: $(VENV)/installed
 # Every benchmark, saved in benchmarks/results; then benchmarks/README.md with the newest of each. It takes its time.
 # `make rivals` first installs the frameworks that noniid is compared with; without it their rows say so.
 BENCHMARKS := startup split_speed training_speed dense_speed algorithm_overhead memory population cross_device other_splitters \
-  roofline rivals
+  roofline ray_scaling rivals
 
 bench: $(VENV)/installed
 	for file in $(BENCHMARKS); do $(BIN)/python benchmarks/$$file.py --save || exit 1; done

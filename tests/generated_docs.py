@@ -196,9 +196,9 @@ def _setting(run: dict[str, Any]) -> str:
     return ", ".join(run["title"].partition(": ")[2].split(", ")[:3])
 
 
-def other_splitters(folder: Path = KEPT) -> str:
+def one_benchmark(name: str, folder: Path = KEPT) -> str:
     """One kept table, without the name that it has among the others."""
-    runs = harness.kept(folder).get("other_splitters")
+    runs = harness.kept(folder).get(name)
     return _benchmark(runs[-1]).partition("\n\n")[2] if runs else NOTHING
 
 
@@ -225,8 +225,8 @@ FROM_RUNS: dict[str, Callable[[], str]] = {
 }
 BLOCKS: dict[str, Callable[[], str]] = {
     "names": names, "algorithms": algorithms, "splits": splits, "datasets": datasets, "models": models,
-    "benchmarks": benchmarks, "other_splitters": other_splitters, "speed": speed,
-    **FROM_RUNS,
+    "benchmarks": benchmarks, "speed": speed,
+    **{name: functools.partial(one_benchmark, name) for name in ("other_splitters", "ray_scaling")}, **FROM_RUNS,
 }  # fmt: skip
 
 

@@ -88,7 +88,10 @@ def test_filling_twice_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    sorted(set(generated_docs.BLOCKS) - {"names", "benchmarks", "other_splitters", "speed", *generated_docs.FROM_RUNS}),
+    sorted(
+        set(generated_docs.BLOCKS)
+        - {"names", "benchmarks", "other_splitters", "ray_scaling", "speed", *generated_docs.FROM_RUNS}
+    ),
 )
 def test_every_block_is_a_table_of_equal_rows(name: str) -> None:
     lines = generated_docs.BLOCKS[name]().splitlines()
@@ -160,7 +163,7 @@ def test_speed_is_told_of_every_setting_against_the_fastest_other(tmp_path: Path
 
 def test_no_benchmark_kept(tmp_path: Path) -> None:
     assert generated_docs.benchmarks(tmp_path) == "Nothing has been measured yet.\n"
-    assert generated_docs.other_splitters(tmp_path) == "Nothing has been measured yet.\n"
+    assert generated_docs.one_benchmark("other_splitters", tmp_path) == "Nothing has been measured yet.\n"
     assert generated_docs.speed(tmp_path) == "Nothing has been measured yet.\n"
 
 

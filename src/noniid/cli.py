@@ -18,6 +18,7 @@ from noniid.flags import (
     shown_options,
     silo_options,
     store_option,
+    table_machine_options,
     tournament_options,
     training_options,
 )
@@ -202,10 +203,10 @@ def recommend(data: str, split: str | None, algorithms: tuple[str, ...], store: 
 @click.option("--version", type=click.Choice(["v1", "v2"]), default="v2", show_default=True, help="Whose claims.")
 @click.option("--correct", is_flag=True, help="Run the algorithms as the papers write them, not as the code ran.")
 @click.option("--dry-run", is_flag=True, help="Only list the cells and the time they would take.")
-@click.option("--workers", type=int, help="Clients trained at once.  [default: the processors here]")
+@table_machine_options
 @store_option
 @json_option
-def table(table: str, version: str, correct: bool, store: str, workers: int | None, as_json: bool,
+def table(table: str, version: str, correct: bool, store: str, workers: int | None, engine: str, as_json: bool,
           dry_run: bool, **chosen: Any) -> None:  # fmt: skip
     """Run a published TABLE again, as niid-bench/3, and print measured beside claimed.
 
@@ -221,7 +222,7 @@ def table(table: str, version: str, correct: bool, store: str, workers: int | No
     if dry_run:
         show_plan(wanted, Path(store), as_json)
     else:
-        sys.exit(show_reproduced(wanted, Path(store), workers, as_json))
+        sys.exit(show_reproduced(wanted, Path(store), workers, engine, as_json))
 
 
 @main.command()

@@ -76,11 +76,19 @@ training_options = options(
                  help="Settings and quirks of a paper's own runs, where no option says otherwise."),
 )  # fmt: skip
 machine_options = options(
-    click.option("--workers", type=int, help="Clients trained at once.  [default: the processors here]"),
+    click.option("--workers", type=int,
+                 help="Clients trained at once.  [default: the processors here, with --engine ray the cluster's]"),
     click.option("--engine", type=str,
-                 help="threads, batched (clients as one program), reference (slow and plain), or auto: what suits the "
-                      "model and the device.  [default: threads]"),
+                 help="threads, batched (clients as one program), ray (threads on the workers of a Ray cluster, see "
+                      "docs/many-machines.md), reference (slow and plain), or auto: what suits the model and the "
+                      "device.  [default: threads]"),
     click.option("--device", type=str, help="cpu or cuda.  [default: cpu]"),
+)  # fmt: skip
+table_machine_options = options(
+    click.option("--workers", type=int,
+                 help="Clients trained at once.  [default: the processors here, with --engine ray the cluster's]"),
+    click.option("--engine", type=click.Choice(["threads", "ray"]), default="threads", show_default=True,
+                 help="ray trains the cells on the workers of a Ray cluster, to the same numbers."),
 )  # fmt: skip
 tournament_options = options(
     click.option(

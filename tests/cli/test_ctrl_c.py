@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -18,13 +19,18 @@ from tests.cli import TINY, call
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    long = ("run", *TINY[:-4], "--rounds", 60, "--epochs", 1, "--algorithm", "scaffold", "--json", "--store")
+@pytest.mark.parametrize("engine", ["threads", "ray"])
+def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path: Path, engine: str) -> None:
+    """A terminal tells everyone whom the command has started."""
+    long = ("run", *TINY[:-4], "--rounds", 60, "--epochs", 1, "--algorithm", "scaffold", "--json", "--engine", engine)
+    long = (*long, "--store")
     words = [sys.executable, "-m", "noniid", *map(str, long), str(tmp_path / "stopped")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         try:
             _wait_for_rounds(process, tmp_path / "stopped" / "runs.sqlite", 3)
-            process.send_signal(signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)
             stdout, stderr = process.communicate(timeout=60)
         finally:
             process.kill()

@@ -231,6 +231,18 @@ def test_explain_says_why_and_trains_nothing(tmp_path: Path) -> None:
     assert json.loads(line)["suited"] == json.loads(line)["engine"] == "threads"
 
 
+def test_a_run_on_a_cluster_is_the_run_of_threads(store: Path, tmp_path: Path) -> None:
+    told = call("run", "--engine", "ray", "--explain").stdout
+    assert told.startswith(
+        "two-nn on digits, cpu: ray, which is threads on the workers of a cluster. batched would suit"
+    )
+    spread = call("run", *TINY, *ALGORITHMS, "--engine", "ray", "--workers", 2, "--json", "--store", tmp_path)
+    assert (spread.exit_code, spread.stderr) == (0, "")
+    known = call("run", *TINY, *ALGORITHMS, "--json", "--store", store)
+    without_seconds = [[each[:3] for each in numbers(records(found.stdout))] for found in (spread, known)]
+    assert without_seconds[0] == without_seconds[1] and len(without_seconds[0]) == 2
+
+
 def test_the_engine_of_auto_is_the_runs_own(tmp_path: Path) -> None:
     command = ("run", "--model", "mlp", "--rounds", 1, "--epochs", 1, "--store", tmp_path, "--json", "--engine")
     first, again = (json.loads(call(*command, engine).stdout) for engine in ("auto", "batched"))

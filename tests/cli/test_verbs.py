@@ -21,7 +21,7 @@ VERBS = {
     "profile": "DATA --label --client --test --ignore --split --clients --seed --json",
     "recommend": "DATA --label --client --test --ignore --split --clients --algorithm --model --rounds --epochs --lr "
     "--participation --seeds --workers --store --json",
-    "table": "TABLE --data --split --algorithm --seeds --version --correct --dry-run --workers --store --json",
+    "table": "TABLE --data --split --algorithm --seeds --version --correct --dry-run --workers --engine --store --json",
     "algorithms": "--json",
     "check": "ALGORITHM --json",
     "data list": "--json",

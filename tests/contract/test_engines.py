@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from noniid.algorithms import ALGORITHMS
-from noniid.laws.laws import FAST
 from noniid.optim import SGD, Adam, Optimiser, RMSProp
 from noniid.split import Noise, Split
 from tests.contract import problems
+from tests.contract.problems import FAST
 from tests.contract.variants import DEFAULTS, VARIANTS
 
 OPTIMISERS: list[Optimiser] = [

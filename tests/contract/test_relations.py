@@ -21,11 +21,11 @@ from noniid.algorithms.fedavg import FedAvg
 from noniid.algorithms.fedprox import FedProx
 from noniid.engine import ENGINES, Round, Task
 from noniid.errors import BadInput
-from noniid.laws.laws import FAST
 from noniid.optim import Adam
 from noniid.rows import Layout
 from noniid.split import Split
 from tests.contract import problems
+from tests.contract.problems import FAST
 from tests.contract.variants import VARIANTS
 
 CLOSE = {"rtol": 2e-4, "atol": 2e-5}

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from noniid.algorithms import ALGORITHMS, Algorithm, State, Update, Wave
 from noniid.engine import Round, begin
-from noniid.laws.laws import FAST
 from noniid.split import Split
 from tests.contract import problems
+from tests.contract.problems import FAST
 
 STACKS = ["clip(0.05)", "uniform + clip(1) + gaussian(0.1)", "topk(0.1)", "quantise(4)", "topk(0.1) + quantise(4)"]
 # What changes nothing, beside a stack of which that is plain.

@@ -113,9 +113,9 @@ def test_the_dense_program_is_taken_where_it_fits_and_gives_autograds_numbers() 
     """Frozen layers go through vmap."""
     task = problems.task(MLP)
     layout = Layout.of(task.model)
-    assert isinstance(_otherwise(program_for(Replica(task.model, layout, "cpu"), FedAvg())), Dense)
+    assert isinstance(_otherwise(program_for(Replica(task, layout), FedAvg())), Dense)
     next(task.model.parameters()).requires_grad_(False)
-    frozen = Replica(task.model, Layout.of(task.model), "cpu")
+    frozen = Replica(task, Layout.of(task.model))
     assert not isinstance(_otherwise(program_for(frozen, FedAvg())), Dense)
     agree(FedAvg(), task)
 

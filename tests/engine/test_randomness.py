@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from noniid.algorithms.fedavg import FedAvg
 from noniid.engine.randomness import draws
-from noniid.laws.laws import FAST
 from tests.contract import problems
+from tests.contract.problems import FAST
 
 
 class Dropping(nn.Module):

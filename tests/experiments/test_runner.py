@@ -21,6 +21,7 @@ import torch
 from noniid.algorithms import ALGORITHMS
 from noniid.algorithms.wrappers import Stack
 from noniid.engine import Round
+from noniid.experiments import course
 from noniid.experiments import runner as runner_module
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.runner import Runner
@@ -390,4 +391,4 @@ def test_the_model_left_open_is_the_data_sets_own() -> None:
 def test_the_worst_decile_is_that_of_the_sorted_clients(clients: int) -> None:
     accuracies = torch.rand(clients, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     known = accuracies.sort().values[: -(-clients // 10)]
-    assert torch.equal(runner_module._worst_decile(accuracies), known)
+    assert torch.equal(course._worst_decile(accuracies), known)

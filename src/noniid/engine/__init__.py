@@ -9,6 +9,7 @@ from noniid.engine.batched import Batched
 from noniid.engine.carry import Carry
 from noniid.engine.choice import AUTO, Choice, choose
 from noniid.engine.evaluate import Evaluation, evaluate, mixes_of
+from noniid.engine.on_ray import OnRay
 from noniid.engine.precision import PRECISIONS, Precision, set_gpu_products
 from noniid.engine.reference import Reference
 from noniid.engine.replica import Stopped
@@ -17,7 +18,15 @@ from noniid.engine.task import Augment, BatchNorm, Task, Work
 from noniid.engine.threads import Threads
 from noniid.errors import unknown
 
-ENGINES: dict[str, Callable[..., Engine]] = {"threads": Threads, "batched": Batched, "reference": Reference}
+ENGINES: dict[str, Callable[..., Engine]] = {
+    "threads": Threads,
+    "batched": Batched,
+    "ray": OnRay,
+    "reference": Reference,
+}
+
+# Engines whose numbers are another's to the bit: a run of theirs is that one's run, and is never trained twice.
+SAME_NUMBERS = {"ray": "threads"}
 
 
 def start_engine(name: str, task: Task, workers: int | None = None) -> Engine:
@@ -32,6 +41,7 @@ __all__ = [
     "AUTO",
     "ENGINES",
     "PRECISIONS",
+    "SAME_NUMBERS",
     "Augment",
     "BatchNorm",
     "Batched",
@@ -40,6 +50,7 @@ __all__ = [
     "Diverged",
     "Engine",
     "Evaluation",
+    "OnRay",
     "Precision",
     "Reference",
     "Round",

@@ -6,6 +6,7 @@ Shapes: C clients, P values of a model, F features.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from noniid.engine.base import Engine
 from noniid.engine.replica import Replica
 from noniid.errors import BadInput
 from noniid.rows import squared_norm
+
+Question = Callable[[Replica, int], Tensor]  # of a replica that holds the model, and a client
 
 
 class Questions:
@@ -32,68 +35,81 @@ class Questions:
 
     def loss(self, w: Tensor, /) -> Tensor:
         """Mean cross-entropy over each client's training data: [C]."""
-        return self._per_client(w, self._loss)
+        return self._per_client(w, _loss)
 
     def grad(self, w: Tensor, /) -> Tensor:
         """The gradient of that mean, [C, P]; zero where a value is not trainable."""
-        return self._per_client(w, self._grad)
+        return self._per_client(w, _grad)
 
     def features(self, w: Tensor, /) -> Tensor:
         """The mean of each client's features, [C, F]."""
-        return self._per_client(w, self._features)
+        return self._per_client(w, _mean_features)
 
     def batch_features(self, w: Tensor, /) -> Tensor:
         """The mean features of one random batch of each client's, [C, F]."""
-        return self._per_client(w, self._batch_features)
+        return self._per_client(w, partial(_batch_features, clock=self._clock))
 
     def squared_grad_norm(self, w: Tensor, /) -> Tensor:
         """The squared norm of a batch's gradient, mean over each client's batches: [C]."""
-        return self._per_client(w, self._squared_grad_norm)
+        return self._per_client(w, _squared_grad_norm)
 
-    def _per_client(self, w: Tensor, question: Callable[[Replica, int], Tensor]) -> Tensor:
-        rows = w.expand(len(self._ids), -1)
+    def _per_client(self, w: Tensor, question: Question) -> Tensor:
+        """A model that all clients are asked about goes with the question, models of their own with each client."""
+        common, rows = (w, [None] * len(self._ids)) if w.dim() == 1 else (None, list(w))
+        answers = self._engine.map(partial(_answer, question, common), list(zip(self._ids, rows, strict=True)))
+        return torch.stack(list(answers))
 
-        def answer(replica: Replica, job: tuple[int, Tensor]) -> Tensor:
-            client, row = job
-            replica.row.copy_(row)
-            replica.model.eval()
-            return question(replica, client)
 
-        return torch.stack(list(self._engine.map(answer, list(zip(self._ids, rows, strict=True)))))
+def _answer(question: Question, common: Tensor | None, replica: Replica, job: tuple[int, Tensor | None]) -> Tensor:
+    client, row = job
+    model = common if row is None else row
+    assert model is not None
+    replica.row.copy_(model)
+    replica.model.eval()
+    return question(replica, client)
 
-    @torch.no_grad()
-    def _loss(self, replica: Replica, client: int) -> Tensor:
-        return self._mean(client, lambda x, y: F.cross_entropy(Output.of(replica.model(x)).logits, y, reduction="sum"))
 
-    @torch.no_grad()
-    def _features(self, replica: Replica, client: int) -> Tensor:
-        return self._mean(client, lambda x, y: _features(replica, x).sum(0))
+@torch.no_grad()
+def _loss(replica: Replica, client: int) -> Tensor:
+    def total(x: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(Output.of(replica.model(x)).logits, y, reduction="sum")
 
-    @torch.no_grad()
-    def _batch_features(self, replica: Replica, client: int) -> Tensor:
-        return _features(replica, self._engine.task.one_batch(client, self._clock).x).mean(0)
+    return _mean(replica, client, total)
 
-    def _grad(self, replica: Replica, client: int) -> Tensor:
+
+@torch.no_grad()
+def _mean_features(replica: Replica, client: int) -> Tensor:
+    return _mean(replica, client, lambda x, y: _features(replica, x).sum(0))
+
+
+@torch.no_grad()
+def _batch_features(replica: Replica, client: int, clock: int) -> Tensor:
+    return _features(replica, replica.task.one_batch(client, clock).x).mean(0)
+
+
+def _grad(replica: Replica, client: int) -> Tensor:
+    replica.grad.zero_()
+
+    def accumulate(x: Tensor, y: Tensor) -> Any:
+        F.cross_entropy(Output.of(replica.model(x)).logits, y, reduction="sum").backward()
+        return 0
+
+    _mean(replica, client, accumulate)
+    return replica.grad / len(replica.task.split.indices[client])
+
+
+def _squared_grad_norm(replica: Replica, client: int) -> Tensor:
+    norms: list[Tensor] = []
+    for batch in replica.task.in_order(client, replica.task.work.batch_size):
         replica.grad.zero_()
+        F.cross_entropy(Output.of(replica.model(batch.x)).logits, batch.y).backward()
+        norms.append(squared_norm(replica.grad))
+    return torch.stack(norms).mean()
 
-        def accumulate(x: Tensor, y: Tensor) -> Any:
-            F.cross_entropy(Output.of(replica.model(x)).logits, y, reduction="sum").backward()
-            return 0
 
-        self._mean(client, accumulate)
-        return replica.grad / len(self._engine.task.split.indices[client])
-
-    def _squared_grad_norm(self, replica: Replica, client: int) -> Tensor:
-        norms: list[Tensor] = []
-        for batch in self._engine.task.in_order(client, self._engine.task.work.batch_size):
-            replica.grad.zero_()
-            F.cross_entropy(Output.of(replica.model(batch.x)).logits, batch.y).backward()
-            norms.append(squared_norm(replica.grad))
-        return torch.stack(norms).mean()
-
-    def _mean(self, client: int, total: Callable[[Tensor, Tensor], Any]) -> Any:
-        task = self._engine.task
-        return sum(total(batch.x, batch.y) for batch in task.in_order(client)) / len(task.split.indices[client])
+def _mean(replica: Replica, client: int, total: Callable[[Tensor, Tensor], Any]) -> Any:
+    task = replica.task
+    return sum(total(batch.x, batch.y) for batch in task.in_order(client)) / len(task.split.indices[client])
 
 
 def _features(replica: Replica, x: Tensor) -> Tensor:

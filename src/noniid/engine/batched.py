@@ -41,7 +41,7 @@ class Batched:
         self._samples = resident(task.dataset.train, task.device) if task.plain else task.dataset.train
         self._stackable = Stackable(task, self.layout)
         first = task.dataset.train.batch(torch.arange(1)).to(task.device)
-        self._descends = Replica(task.model, self.layout, task.device).descent(first) is not None
+        self._descends = Replica(task, self.layout).descent(first) is not None
 
     def refusal(self, algorithm: Algorithm, wave: Wave) -> str | None:
         """Why these clients train one by one; None where they train as one program."""

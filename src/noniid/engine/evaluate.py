@@ -60,6 +60,7 @@ def evaluate(engine: Engine, w: Tensor) -> Evaluation:
     @torch.no_grad()
     def judge(replica: Replica, job: tuple[int, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         view, index = job
+        task, test = replica.task, replica.task.dataset.test
         x, y = test.batch(index), test.y[index]
         noise = seeds.torch_stream(task.seed, "test inputs", view, int(index[0]))
         x = task.split.shifted(x, Reading(index, view, task.split.views, noise, test=True))

@@ -74,6 +74,6 @@ def _slots(layout: Layout, rows: Tensor) -> list[tuple[Slot, Tensor]]:
 
 def program_for(replica: Replica, algorithm: Algorithm) -> Program:
     """The fastest one that fits the model."""
-    fits = replica.precision != "bf16" and Dense.fits(replica.model, replica.layout)
+    fits = replica.task.precision != "bf16" and Dense.fits(replica.model, replica.layout)
     program: Program = Dense(replica.layout, algorithm) if fits else Mapped(replica, algorithm)
     return Descending(replica, program) if Descending.fits(algorithm) else program

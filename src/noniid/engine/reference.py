@@ -39,7 +39,7 @@ class Reference:
         self._turns = Turns(task)
         self._model = copy.deepcopy(task.model).to(task.device)
         self._said = said_in(task.precision, task.device)
-        self._replica = Replica(task.model, self.layout, task.device)
+        self._replica = Replica(task, self.layout)
 
     def train(self, algorithm: Algorithm, wave: Wave) -> Wave:
         trained: list[tuple[Tensor, Tensor, dict[str, Tensor]]] = []

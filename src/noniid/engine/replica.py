@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from noniid.algorithms import Algorithm, Batch, Local, Output, Wave
 from noniid.algorithms.base import OPTIM
-from noniid.engine.precision import Precision, said_in
+from noniid.engine.precision import said_in
 from noniid.engine.task import Task
 from noniid.engine.walk import walk_of
 from noniid.models import Descent, Walk
@@ -35,17 +35,17 @@ class Replica:
     layers, and loading a client's model is one copy.
     """
 
-    def __init__(self, model: nn.Module, layout: Layout, device: str, precision: Precision = "float32"):
-        self.model = copy.deepcopy(model).to(device)
+    def __init__(self, task: Task, layout: Layout):
+        self.task = task
+        self.model = copy.deepcopy(task.model).to(task.device)
         self.layout = layout
-        self.row = torch.zeros(layout.size, device=device)
-        self.grad = torch.zeros(layout.size, device=device)
+        self.row = torch.zeros(layout.size, device=task.device)
+        self.grad = torch.zeros(layout.size, device=task.device)
         layout.bind(self.model, self.row, self.grad)
         self._places = _places(self.model)
         self._descents: dict[torch.Size, Descent | None] = {}
         self._other: Descent | None = None
-        self.precision: Precision = precision
-        self.said = said_in(precision, device)
+        self.said = said_in(task.precision, task.device)
 
     def called(self, values: Mapping[str, Tensor], x: Tensor) -> Output:
         """What the module says of `x` with these values, by name, in place of its own."""
@@ -144,7 +144,7 @@ class Replica:
     def descent(self, x: Tensor) -> Descent | None:
         """A way to the plain loss's gradient without autograd, for inputs of this shape; None without one."""
         if x.shape[1:] not in self._descents:
-            able = self.precision != "bf16"
+            able = self.task.precision != "bf16"
             self._descents[x.shape[1:]] = Descent.of(self.model, x, self.row) if able else None
         return self._descents[x.shape[1:]]
 

@@ -47,7 +47,7 @@ class Stackable:
 
     def _try(self, algorithm: Algorithm, wave: Wave) -> str | None:
         """One step of two clients together, and of the first of them alone."""
-        replica = Replica(self._task.model, self._layout, self._task.device, self._task.precision)
+        replica = Replica(self._task, self._layout)
         x, y = self._few()
         replica.model.train()
         bundle = bundle_of(replica, wave, [0, len(wave.ids) - 1])
@@ -98,7 +98,7 @@ class Stackable:
             kept.append(tensor.nbytes)
             return tensor
 
-        replica = Replica(self._task.model, self._layout, self._task.device)
+        replica = Replica(self._task, self._layout)
         with plain_operations(), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
             Output.of(replica.model.train()(x))
         return 4 * ROWS * self._layout.size + sum(kept) * self._task.work.batch_size // len(x)

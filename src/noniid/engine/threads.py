@@ -73,5 +73,5 @@ class Threads:
     def _replica(self) -> Replica:
         """This thread's model, made at its first job and kept."""
         if not hasattr(self._replicas, "own"):
-            self._replicas.own = Replica(self.task.model, self.layout, self.task.device, self.task.precision)
+            self._replicas.own = Replica(self.task, self.layout)
         return self._replicas.own

@@ -13,7 +13,7 @@ from noniid import models, split
 from noniid.algorithms import ALGORITHMS, Algorithm
 from noniid.algorithms.fedavg import FedAvg
 from noniid.algorithms.wrappers import Stack
-from noniid.engine import Augment, BatchNorm, Precision
+from noniid.engine import SAME_NUMBERS, Augment, BatchNorm, Precision
 from noniid.models import MODELS, Model
 from noniid.optim import OPTIMISERS, SGD, Optimiser
 from noniid.split import Recipe
@@ -105,6 +105,7 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
     "model": MODELS.write,
     "optim": OPTIMISERS.write,
     "wrap": str,
+    "engine": lambda name: str(SAME_NUMBERS.get(name, name)),
 }
 _READERS: dict[str, Callable[[str], Any]] = {
     "split": split.parse,

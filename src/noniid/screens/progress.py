@@ -58,7 +58,9 @@ class Progress:
         accuracy = f"{100 * round.evaluation.accuracy:.2f} %  " if round.evaluation else ""
         speed = round.train_samples / max(round.train_seconds, 1e-9)
         text = f"{accuracy}{speed:,.0f} samples/s  {clock(self._time_left())} left"
-        self._bars.update(self._bar, completed=round.round, text=text)
+        self._bars.update(
+            self._bar, total=experiment.rounds, completed=round.round, description=_name(experiment), text=text
+        )
         if not self._console.is_terminal and now - self._spoke > QUIET_SECONDS:
             self._spoke = now
             place = f"round {round.round}/{experiment.rounds}"

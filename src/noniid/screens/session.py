@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from noniid.engine import SAME_NUMBERS
 from noniid.errors import BadInput
 from noniid.experiments.check import check, check_workers
 from noniid.experiments.experiment import Experiment
@@ -79,9 +80,11 @@ def explain_engines(experiments: Sequence[Experiment], *, as_json: bool) -> None
             told = {"data": name, "model": model, "device": device, "engine": engine}
             print(json.dumps({**told, "suited": choice.engine, "why": choice.why}))
         else:
-            other = "" if engine == choice.engine else f" {choice.engine} would suit it:"
+            same = SAME_NUMBERS.get(engine, engine)
+            trained = engine if engine == same else f"{engine}, which is {same} on the workers of a cluster"
+            other = "" if same == choice.engine else f" {choice.engine} would suit it:"
             console().print(
-                f"{model} on {name}, {device}: {engine}.{other} {choice.why}.", soft_wrap=True, markup=False
+                f"{model} on {name}, {device}: {trained}.{other} {choice.why}.", soft_wrap=True, markup=False
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,10 @@ def show_plan(wanted: Wanted, folder: Path, as_json: bool) -> None:
     console().print(f"{len(cells)} cells, about {clock(sum(known))} of training{unknown}.")
 
 
-def show_reproduced(wanted: Wanted, folder: Path, workers: int | None, as_json: bool) -> int:
+def show_reproduced(wanted: Wanted, folder: Path, workers: int | None, engine: str, as_json: bool) -> int:
     """Run what is missing, then print measured beside claimed. Returns the exit status."""
     plans = wanted.plan()
-    experiments = [experiment for each in plans for experiment in each.experiments]
+    experiments = [replace(experiment, engine=engine) for each in plans for experiment in each.experiments]
     outcome = train_all(experiments, folder, workers, on_run=lambda run: None)
     found = compared(plans, Store(folder), wanted.version)
     say_failures(outcome)
