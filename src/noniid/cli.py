@@ -66,7 +66,7 @@ def run(store: str, workers: int | None, as_json: bool, figure: str | None, expl
     if figure:
         check_figure(figure)
     protocol = _protocol(given["data"]) if given["as_published"] else None
-    experiments = request(protocol=protocol, **given)
+    experiments = request(protocol=protocol, store=store, **given)
     if explain:
         explain_engines(experiments, as_json=as_json)
         return

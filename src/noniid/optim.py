@@ -49,6 +49,19 @@ class Optimiser(ABC):
         )
 
 
+def _step(w: Tensor, direction: Tensor, lr: float | Tensor) -> None:
+    """w -= lr * direction. An engine may put a tensor in place of a rate: another rate is then the same program."""
+    w.addcmul_(direction, lr, value=-1) if isinstance(lr, Tensor) else w.add_(direction, alpha=-lr)
+
+
+def _step_over(w: Tensor, direction: Tensor, root: Tensor, lr: float | Tensor) -> None:
+    """w -= lr * direction / root."""
+    if isinstance(lr, Tensor):
+        w.addcdiv_(direction * lr, root, value=-1)
+    else:
+        w.addcdiv_(direction, root, value=-lr)
+
+
 def _share(name: str, value: float) -> None:
     if not 0 <= value < 1:
         raise BadInput(f"{name} is {value:g}: give a value from 0 up to, not including, 1.")
@@ -88,7 +101,7 @@ class SGD(Optimiser):
         if self.momentum:
             buffer = state["momentum"].mul_(self.momentum).add_(g)
             g = torch.add(g, buffer, alpha=self.momentum) if self.nesterov else buffer
-        w.add_(g, alpha=-self.lr)
+        _step(w, g, self.lr)
 
     @property
     def as_sgd(self) -> tuple[float, float, float, bool] | None:
@@ -133,7 +146,7 @@ class RMSProp(Optimiser):
         if self.weight_decay:
             g = torch.add(g, w, alpha=self.weight_decay)
         square = state["square"].mul_(self.alpha).addcmul_(g, g, value=1 - self.alpha)
-        w.addcdiv_(g, square.sqrt().add_(self.eps), value=-self.lr)
+        _step_over(w, g, square.sqrt().add_(self.eps), self.lr)
 
 
 @dataclass(frozen=True)
@@ -163,7 +176,7 @@ class Adam(Optimiser):
         mean = state["mean"].mul_(self.beta1).add_(g, alpha=1 - self.beta1)
         square = state["square"].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
         root = (square / (1 - self.beta2**count)).sqrt_().add_(self.eps)
-        w.addcdiv_(mean / (1 - self.beta1**count), root, value=-self.lr)
+        _step_over(w, mean / (1 - self.beta1**count), root, self.lr)
 
 
 OPTIMISERS: Registry[Optimiser] = Registry("optimiser", {"sgd": SGD, "rmsprop": RMSProp, "adam": Adam})

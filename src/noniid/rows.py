@@ -103,6 +103,11 @@ def squared_norm(rows: Tensor) -> Tensor:
     return rows.square().sum(-1)
 
 
+def plus(rows: Tensor, scale: float | Tensor, more: Tensor) -> Tensor:
+    """rows + scale * more, in one pass where the scale is a plain number."""
+    return rows + scale * more if isinstance(scale, Tensor) else rows.add(more, alpha=scale)
+
+
 def column(values: Tensor, rows: Tensor) -> Tensor:
     """A number per client `[C]`, shaped to scale rows `[C, P]`."""
     return values.to(rows).unsqueeze(-1)

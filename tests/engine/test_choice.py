@@ -1,4 +1,4 @@
-"""What `auto` stands for: by model and device, and by nothing else."""
+"""What `auto` stands for where nothing is measured: by model and device."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from noniid.engine import Round
 from noniid.experiments import course
 from noniid.experiments import runner as runner_module
 from noniid.experiments.experiment import Experiment
+from noniid.experiments.request import request
 from noniid.experiments.runner import Runner
 from noniid.models import Linear
 from noniid.optim import SGD
@@ -43,10 +44,14 @@ class Ear:
         self.act = act
         self.began: list[int] = []
         self.rounds: list[int] = []
+        self.notes: list[str] = []
         self.fresh: list[bool] = []
 
     def started(self, experiment: Experiment, done_rounds: int) -> None:
         self.began.append(done_rounds)
+
+    def noted(self, experiment: Experiment, note: str) -> None:
+        self.notes.append(note)
 
     def round(self, experiment: Experiment, round: Round) -> None:
         self.rounds.append(round.round)
@@ -392,3 +397,56 @@ def test_the_worst_decile_is_that_of_the_sorted_clients(clients: int) -> None:
     accuracies = torch.rand(clients, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     known = accuracies.sort().values[: -(-clients // 10)]
     assert torch.equal(course._worst_decile(accuracies), known)
+
+
+def test_why_clients_train_one_by_one_is_told_and_kept(store: Store) -> None:
+    (experiment,) = request("digits", model="lstm(4)", engine="batched", rounds=2, epochs=1, clients=3)
+    ear = Ear()
+    (run,) = Runner(store, listener=ear).run([experiment])
+    assert len(ear.notes) == 1 and ear.notes[0].startswith("clients train one by one: torch.vmap cannot map")
+    assert run.summary["note"] == ear.notes[0]
+    (quiet,) = Runner(store).run([replace(experiment, engine="threads")])
+    assert "note" not in quiet.summary
+
+
+def test_seeds_and_numbers_that_train_side_by_side_are_runs_of_their_own(store: Store, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"model": "mlp", "rounds": 3, "epochs": 1, "clients": 4, "participation": 0.5}
+    experiments = request("digits", [], ["fedprox(0.01)", "scaffold"], seeds=3, engine="batched", **asked)
+    assert [len(each) for each in runner_module.families(experiments)] == [3, 3]
+    ear = Ear()
+    side_by_side = list(Runner(store, listener=ear).run(experiments))
+    assert [run.status for run in side_by_side] == ["done"] * 6 and ear.fresh == [True] * 6
+    other = Store(tmp_path / "alone")
+    for experiment, run in zip(experiments, side_by_side, strict=True):
+        assert run.key == experiment.key and run.summary["rounds"] == 3
+        (alone,) = Runner(other).run([experiment])
+        assert alone.summary["accuracy"] == run.summary["accuracy"]
+        a, b = (each.load(experiment.key) for each in (store, other))
+        assert a is not None and b is not None and torch.equal(a[0]["w"], b[0]["w"])
+    assert list(Runner(store).run(experiments)) == side_by_side  # nothing is trained twice
+
+
+def test_runs_side_by_side_are_stopped_and_gone_on_from_together(store: Store, tmp_path: Path) -> None:
+    experiments = request("digits", model="mlp", rounds=4, epochs=1, clients=3, seeds=3, engine="batched")
+    running = Runner(store)
+
+    def stop(done: Round) -> None:
+        if done.round == 2:
+            running.stop.set()
+
+    running.listener = Ear(stop)
+    stopped = list(running.run(experiments))
+    assert {run.status for run in stopped} == {"stopped"}
+    done = list(Runner(store).run(experiments))
+    straight = list(Runner(Store(tmp_path / "straight")).run(experiments))
+    assert [run.summary["accuracy"] for run in done] == [run.summary["accuracy"] for run in straight]
+    assert [run.status for run in done] == ["done"] * 3
+
+
+def test_one_of_several_side_by_side_that_fails_leaves_the_others_alone(store: Store) -> None:
+    good, bad = request("digits", model="mlp", rounds=2, epochs=1, clients=3, seeds=2, engine="batched")
+    bad = replace(bad, split=parse("labels(50)"))
+    fine, failed = Runner(store)._train([good, bad]), store.find(bad.key)
+    assert fine == {good.key, bad.key} and failed is not None and failed.status == "failed"
+    known = store.find(good.key)
+    assert known is not None and known.status == "done"

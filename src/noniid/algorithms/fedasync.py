@@ -11,6 +11,7 @@ from torch import Tensor
 
 from noniid.algorithms.base import Algorithm, Federation, Local, Paper, Pick, State, Update, Wave
 from noniid.errors import BadInput
+from noniid.rows import plus
 
 
 class Arrivals(NamedTuple):
@@ -74,7 +75,7 @@ class FedAsync(Algorithm):
         return wave._replace(start=state.server["versions"][age])
 
     def grad(self, g: Tensor, local: Local) -> Tensor:
-        return g.add(local.w - local.start, alpha=self.rho)
+        return plus(g, self.rho, local.w - local.start)
 
     def update(self, state: State, wave: Wave) -> Update:
         versions, w = list(state.server["versions"]), state.w

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from noniid.algorithms.base import Algorithm, Federation, Local, Paper, State
 from noniid.errors import BadInput
+from noniid.rows import plus
 
 
 @dataclass(frozen=True)
@@ -31,4 +32,4 @@ class FedProx(Algorithm):
         return State(w)
 
     def grad(self, g: Tensor, local: Local) -> Tensor:
-        return g.add(local.w - local.start, alpha=self.mu)
+        return plus(g, self.mu, local.w - local.start)

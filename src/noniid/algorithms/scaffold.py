@@ -48,7 +48,7 @@ class Scaffold(Algorithm):
     def after(self, w: Tensor, local: Local) -> Tensor:
         if self.correct == "gradient":
             return w
-        return w.sub(local.shared["c"] - local.memory["c"], alpha=local.optim.lr)
+        return w - local.optim.lr * (local.shared["c"] - local.memory["c"])
 
     def update(self, state: State, wave: Wave) -> Update:
         c, c_i = state.server["c"], wave.memory["c"]

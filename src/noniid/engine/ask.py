@@ -72,19 +72,19 @@ def _answer(question: Question, common: Tensor | None, replica: Replica, job: tu
 @torch.no_grad()
 def _loss(replica: Replica, client: int) -> Tensor:
     def total(x: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(Output.of(replica.model(x)).logits, y, reduction="sum")
+        return F.cross_entropy(replica.judge(x).logits, y, reduction="sum")
 
     return _mean(replica, client, total)
 
 
 @torch.no_grad()
 def _mean_features(replica: Replica, client: int) -> Tensor:
-    return _mean(replica, client, lambda x, y: _features(replica, x).sum(0))
+    return _mean(replica, client, lambda x, y: features_of(replica.judge(x)).sum(0))
 
 
 @torch.no_grad()
 def _batch_features(replica: Replica, client: int, clock: int) -> Tensor:
-    return _features(replica, replica.task.one_batch(client, clock).x).mean(0)
+    return features_of(replica.judge(replica.task.one_batch(client, clock).x)).mean(0)
 
 
 def _grad(replica: Replica, client: int) -> Tensor:
@@ -112,8 +112,8 @@ def _mean(replica: Replica, client: int, total: Callable[[Tensor, Tensor], Any])
     return sum(total(batch.x, batch.y) for batch in task.in_order(client)) / len(task.split.indices[client])
 
 
-def _features(replica: Replica, x: Tensor) -> Tensor:
-    features = Output.of(replica.model(x)).features
-    if features is None:
+def features_of(out: Output) -> Tensor:
+    """The features of a model that shows them."""
+    if out.features is None:
         raise BadInput("this algorithm compares features, and the model gives only logits.")
-    return features
+    return out.features

@@ -24,6 +24,7 @@ class Engine(Protocol):
     task: Task
     layout: Layout
     stop: Event  # set it from anywhere, and `train` raises Stopped within a step
+    note: str  # what a user should know of how clients were trained so far; mostly nothing
 
     def train(self, algorithm: Algorithm, wave: Wave) -> Wave: ...
     def ask(self, ids: Tensor, clock: int = 0) -> Ask: ...

@@ -19,8 +19,8 @@ class Descending:
     otherwise: Program
 
     @staticmethod
-    def fits(algorithm: Algorithm) -> bool:
-        return type(algorithm).loss is Algorithm.loss
+    def fits(replica: Replica, algorithm: Algorithm) -> bool:
+        return type(algorithm).loss is Algorithm.loss and replica.row.device.type == "cpu"
 
     def on(self, bundle: Bundle) -> Backward:
         other = self.otherwise.on(bundle)

@@ -7,6 +7,7 @@ Shapes: V views (N where the clients' shifts apply to the test set too, or where
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -14,12 +15,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from noniid import seeds
-from noniid.algorithms import Output
+from noniid.data import Samples
 from noniid.engine.base import Engine
 from noniid.engine.replica import Replica
+from noniid.engine.steps import resident
+from noniid.engine.task import Task
 from noniid.split import Reading
 
 CHUNK = 250  # samples per job: small enough for the cache, and fixed, so that sums never depend on the workers
+GPU_CHUNK = 5000  # enough to keep a GPU busy
 
 
 @dataclass(frozen=True)
@@ -55,24 +59,41 @@ def evaluate(engine: Engine, w: Tensor) -> Evaluation:
     test, num_classes = task.dataset.test, task.dataset.num_classes
     views = len(w) if w.dim() == 2 else task.split.test_views
     models = w.expand(views, -1)
-    jobs = [(view, index) for view in range(views) for index in torch.arange(len(test)).split(CHUNK)]
+    on_gpu = torch.device(task.device).type == "cuda"
+    parts = torch.arange(len(test)).split(GPU_CHUNK if on_gpu else CHUNK)
+    jobs = [(view, index) for view in range(views) for index in parts]
+    changing = any(shift.on_test for shift in task.split.shifts)
 
     @torch.no_grad()
     def judge(replica: Replica, job: tuple[int, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         view, index = job
-        task, test = replica.task, replica.task.dataset.test
-        x, y = test.batch(index), test.y[index]
-        noise = seeds.torch_stream(task.seed, "test inputs", view, int(index[0]))
-        x = task.split.shifted(x, Reading(index, view, task.split.views, noise, test=True))
+        task, here = replica.task, index.to(replica.task.device)
+        test = _resident(task) if on_gpu else task.dataset.test
+        x, y = test.batch(here), test.y[here]
+        if changing:
+            noise = seeds.torch_stream(task.seed, "test inputs", view, int(index[0]))
+            reading = Reading(index, view, task.split.views, noise, test=True)
+            x = task.split.shifted(x.cpu(), reading).to(task.device)
         replica.row.copy_(models[view])
-        logits = Output.of(replica.model.eval()(x.to(task.device))).logits.cpu()
-        hits = torch.bincount(y[logits.argmax(1) == y], minlength=num_classes)
-        return hits, torch.bincount(y, minlength=num_classes), F.cross_entropy(logits, y, reduction="sum")
+        logits = replica.judge(x).logits
+        none = y.new_zeros(num_classes)
+        hits = none.index_add(0, y, (logits.argmax(1) == y).to(y))
+        return hits, none.index_add(0, y, torch.ones_like(y)), F.cross_entropy(logits, y, reduction="sum")
 
     answers = list(engine.map(judge, jobs))
     correct, count = (
-        torch.stack([answer[part] for answer in answers]).view(views, -1, num_classes).sum(1).double()
+        torch.stack([answer[part] for answer in answers]).view(views, -1, num_classes).sum(1).double().cpu()
         for part in (0, 1)
     )
-    loss = float(torch.stack([answer[2] for answer in answers]).double().sum() / count.sum())
+    loss = float(torch.stack([answer[2] for answer in answers]).double().sum() / float(count.sum()))
     return Evaluation(correct, count, loss)
+
+
+_ON_DEVICE: WeakKeyDictionary[Task, Samples] = WeakKeyDictionary()
+
+
+def _resident(task: Task) -> Samples:
+    """The test set on the task's device, sent there once."""
+    if task not in _ON_DEVICE:
+        _ON_DEVICE[task] = resident(task.dataset.test, task.device)
+    return _ON_DEVICE[task]

@@ -35,6 +35,8 @@ _numbers = itertools.count(1)
 class OnRay:
     """See the module's text."""
 
+    note = ""
+
     def __init__(self, task: Task, workers: int | None = None):
         if workers is not None and workers < 1:
             raise BadInput(f"workers is {workers}: give 1 or more.")

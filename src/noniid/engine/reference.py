@@ -31,6 +31,7 @@ class Reference:
     """See the module's text."""
 
     workers = 1
+    note = ""
 
     def __init__(self, task: Task, workers: int | None = None):
         self.task = task
@@ -47,7 +48,7 @@ class Reference:
             with self._turns.of(client, int(wave.clock[i])), plain_operations():
                 trained.append(self._train_one(algorithm, wave, i))
         end, loss, states = zip(*trained, strict=True)
-        return with_carried_states(wave._replace(end=torch.stack(end), loss=torch.stack(loss)), states)
+        return with_carried_states(wave._replace(end=torch.stack(end), loss=torch.stack(loss).cpu()), states)
 
     def _train_one(self, algorithm: Algorithm, wave: Wave, i: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         trainable = self.layout.num_trainable

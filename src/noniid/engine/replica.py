@@ -63,6 +63,13 @@ class Replica:
         self.model.train(training)
         return out
 
+    @torch.no_grad()
+    def judge(self, x: Tensor) -> Output:
+        """What the model as it is says of `x` in evaluation mode, in float32."""
+        if descent := self.descent(x):
+            return Output(*descent.judge(x, self.row))
+        return Output.of(self.model.eval()(x))
+
     def train(
         self, algorithm: Algorithm, wave: Wave, i: int, task: Task, stopped: Stop
     ) -> tuple[Tensor, dict[str, Tensor]]:

@@ -53,7 +53,7 @@ class Stackable:
         bundle = bundle_of(replica, wave, [0, len(wave.ids) - 1])
         try:
             with torch.no_grad(), warnings.catch_warnings():
-                warnings.simplefilter("error")  # vmap warns where it would take a loop instead
+                warnings.filterwarnings("error", "There is a performance drop")  # vmap would take a loop instead
                 together = program_for(replica, algorithm).on(bundle)(_twice(x, y))[0]
         except Exception as error:  # whatever a user's code raises: alone it may work, or will say so itself
             reason = str(error).partition("\n")[0]
@@ -78,19 +78,25 @@ class Stackable:
         """The clients of a wave in parts of about equal work that there is room for, each with most steps first."""
         longest_first = torch.argsort(wave.steps, descending=True, stable=True).tolist()
         clients = len(longest_first)
-        parts = math.ceil(clients / max(1, self._room() // self.bytes_a_client))
+        parts = math.ceil(clients / max(1, self.room() // self.bytes_a_client))
         if self._on_cpu:
             parts = max(parts, min(CPU_PARTS, clients))
         return [longest_first[i::parts] for i in range(parts)]
 
-    def _room(self) -> int:
+    def room(self) -> int:
+        """Bytes that a bundle may take."""
         if self._on_cpu:
             return CPU_BYTES
         return int(GPU_SHARE * torch.cuda.get_device_properties(self._task.device).total_memory)
 
-    @functools.cached_property
+    @property
     def bytes_a_client(self) -> int:
-        """Its rows, its batches, and what these become on their way through the model until they are differentiated."""
+        """Its rows and its batches."""
+        return 4 * ROWS * self._layout.size + self.bytes_a_sample * self._task.work.batch_size
+
+    @functools.cached_property
+    def bytes_a_sample(self) -> int:
+        """Itself, and what it becomes on its way through the model until that is differentiated."""
         x, _ = self._few()
         kept = [x.nbytes]
 
@@ -101,7 +107,7 @@ class Stackable:
         replica = Replica(self._task, self._layout)
         with plain_operations(), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
             Output.of(replica.model.train()(x))
-        return 4 * ROWS * self._layout.size + sum(kept) * self._task.work.batch_size // len(x)
+        return sum(kept) // len(x)
 
 
 def _twice(x: Tensor, y: Tensor) -> Step:

@@ -25,6 +25,18 @@ class Visit(NamedTuple):
     client: int
     clock: int
     steps: int
+    task: Task | None = None  # of several: whose client it is
+
+
+class Plan(NamedTuple):
+    """Some steps of several visits: which samples, and how many of these count."""
+
+    index: Tensor  # [K, C, B]
+    lengths: Tensor  # [K, C]; 0 where a visit is over
+
+    def weights(self) -> Tensor:
+        """As a `Step` has them: [K, C, B]."""
+        return weights_of(self.lengths, self.index.shape[2])
 
 
 def resident(samples: Samples, device: str) -> Samples:
@@ -41,10 +53,9 @@ def steps(task: Task, samples: Samples, visits: Sequence[Visit]) -> Iterator[Ste
     return _gathered(task, samples, visits) if task.plain else _drawn(task, visits)
 
 
-def _gathered(task: Task, samples: Samples, visits: Sequence[Visit]) -> Iterator[Step]:
-    """Samples that are the same whenever they are read: one gather for all clients of a step."""
-    orders = [_Order(task, visit) for visit in visits]
-    shape = samples.x.shape[1:]
+def planned(task: Task, visits: Sequence[Visit]) -> Iterator[Plan]:
+    """All steps of these visits, a few dozen at a time, as long as somebody has steps left."""
+    orders = [_Order(visit.task or task, visit) for visit in visits]
     for done in range(0, visits[0].steps, PLANNED):
         active = sum(visit.steps > done for visit in visits)
         index = torch.zeros(min(PLANNED, visits[0].steps - done), active, task.work.batch_size, dtype=torch.int64)
@@ -52,10 +63,17 @@ def _gathered(task: Task, samples: Samples, visits: Sequence[Visit]) -> Iterator
         for c, order in enumerate(orders[:active]):
             taken, sizes = order.take(len(index))
             index[: len(taken), c], lengths[: len(taken), c] = taken, sizes
-        index = index.to(task.device)
-        y, weights = samples.y[index], _weights(lengths, index.shape[2]).to(task.device)
-        for k, known in enumerate(lengths.tolist()):
-            c = active - known.count(0)
+        yield Plan(index, lengths)
+
+
+def _gathered(task: Task, samples: Samples, visits: Sequence[Visit]) -> Iterator[Step]:
+    """Samples that are the same whenever they are read: one gather for all clients of a step."""
+    shape = samples.x.shape[1:]
+    for plan in planned(task, visits):
+        index, weights = plan.index.to(task.device), plan.weights().to(task.device)
+        y = samples.y[index]
+        for k, known in enumerate(plan.lengths.tolist()):
+            c = len(known) - known.count(0)
             x = samples.batch(index[k, :c].flatten()).view(c, -1, *shape)
             yield Step(x, y[k, :c], known[:c], weights[k, :c])
 
@@ -92,10 +110,10 @@ def _drawn(task: Task, visits: Sequence[Visit]) -> Iterator[Step]:
         y = first.y.new_zeros(len(batches), most)
         for c, batch in enumerate(batches):
             x[c, : len(batch.y)], y[c, : len(batch.y)] = batch
-        yield Step(x, y, lengths.tolist(), _weights(lengths, most).to(task.device))
+        yield Step(x, y, lengths.tolist(), weights_of(lengths, most).to(task.device))
 
 
-def _weights(lengths: Tensor, most: int) -> Tensor:
+def weights_of(lengths: Tensor, most: int) -> Tensor:
     """One over a batch's length, and 0 for what fills it up: [...] -> [..., B]."""
-    inside = torch.arange(most) < lengths.unsqueeze(-1)
+    inside = torch.arange(most, device=lengths.device) < lengths.unsqueeze(-1)
     return inside / lengths.clamp(min=1).unsqueeze(-1)

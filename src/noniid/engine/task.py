@@ -139,10 +139,13 @@ class Task:
 
     def one_batch(self, client: int, clock: int) -> Batch:
         """A batch of the client's, drawn beside those it trains on."""
-        own = self.split.indices[client]
-        drawn = seeds.stream(self.seed, "asked batch", clock, client).permutation(len(own))[: self.work.batch_size]
         noise = seeds.torch_stream(self.seed, "asked inputs", client, clock)
-        return self._batch(torch.from_numpy(own[drawn]), client, noise, augment=False)
+        return self._batch(torch.from_numpy(self.drawn(client, clock)), client, noise, augment=False)
+
+    def drawn(self, client: int, clock: int) -> np.ndarray:
+        """The samples of `one_batch`."""
+        own = self.split.indices[client]
+        return own[seeds.stream(self.seed, "asked batch", clock, client).permutation(len(own))[: self.work.batch_size]]
 
     def in_order(self, client: int, chunk: int | None = None) -> Iterator[Batch]:
         """A client's training data once, in order and without augmentation, in large batches if no size is given."""

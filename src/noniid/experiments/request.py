@@ -11,12 +11,13 @@ from noniid import models, split
 from noniid.algorithms import ALGORITHMS, Algorithm
 from noniid.algorithms.wrappers import Stack
 from noniid.data import CATALOGUE, is_own, load_whole, natural_client, own_data
-from noniid.engine import AUTO, ENGINES, Choice, choose
+from noniid.engine import AUTO, ENGINES, Choice, choose, measured
 from noniid.errors import BadInput, unknown
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.grid import grid, read_seeds
 from noniid.experiments.published import PRESETS
 from noniid.optim import OPTIMISERS, SGD, Optimiser
+from noniid.results.store import Store
 from noniid.split import Recipe, Saved
 
 DEFAULT_MOMENTUM = 0.9
@@ -31,12 +32,14 @@ def request(
     """The grid that was asked for: every split with every algorithm and seed.
 
     `data` is a data set's name, or a file or what else `own_data` takes; then `given` may hold its label, client, test
-    and ignore. Otherwise `given` are an experiment's other fields, and lr, momentum and weight_decay; `optim` and
-    `wrap` may be texts. What is left out, or None, takes the `protocol` of a paper, then our default.
+    and ignore. Otherwise `given` are an experiment's other fields, lr, momentum and weight_decay, and the `store`;
+    `optim` and `wrap` may be texts. What is left out, or None, takes the `protocol` of a paper, then our default. Under
+    the engine `auto` a run that the `store` holds is the one asked for, whichever engine trained it.
 
     >>> [str(e.split) for e in request("digits", ["iid", "labels(2)"], rounds=3)]
     ['iid', 'labels(2)']
     """
+    store = given.pop("store", None)
     data = known_data(data, **{name: given.pop(name) for name in OWN_FLAGS if name in given})
     asked = {**(protocol or {}), **{name: value for name, value in given.items() if value is not None}}
     optim = _optimiser(asked.pop("optim", None), {n: asked.pop(n) for n in OPTIM_FLAGS if n in asked})
@@ -52,7 +55,8 @@ def request(
     base = Experiment(data, Recipe(), optim=optim, **asked)
     made = grid(base, recipes, chosen, read_seeds(str(seeds)))
     preset = PRESETS[as_published] if as_published else None
-    return [_with_engine(preset(experiment) if preset else experiment) for experiment in made]
+    kept = Store(store) if store and Path(store).exists() else None
+    return [_with_engine(preset(experiment) if preset else experiment, kept) for experiment in made]
 
 
 def suited(experiment: Experiment) -> Choice:
@@ -62,14 +66,21 @@ def suited(experiment: Experiment) -> Choice:
         shape, num_classes = dataset.input_shape, dataset.num_classes
     else:
         shape, num_classes = CATALOGUE[experiment.data].shape, CATALOGUE[experiment.data].num_classes
-    return choose(models.fresh(experiment.model, shape, num_classes, 0), experiment.device)
+    module, device = models.fresh(experiment.model, shape, num_classes, 0), experiment.device
+    return choose(module, device, lambda: measured(module, shape, num_classes, device, experiment.batch))
 
 
-def _with_engine(experiment: Experiment) -> Experiment:
-    """An experiment is complete: it names the engine that `auto` stands for, and its key is that engine's."""
+def _with_engine(experiment: Experiment, store: Store | None) -> Experiment:
+    """An experiment is complete: it names the engine that `auto` stands for, and its key is that engine's.
+
+    Engines agree but for rounding, so a stored run of another one is the answer, too: what was trained once is found
+    again after an upgrade, or where the machine is now measured otherwise.
+    """
     if experiment.engine != AUTO:
         return experiment
-    return dataclasses.replace(experiment, engine=suited(experiment).engine)
+    named = [dataclasses.replace(experiment, engine=name) for name in ENGINES]
+    stored = next((each for each in named if store and store.find(each.key)), None)
+    return stored or dataclasses.replace(experiment, engine=suited(experiment).engine)
 
 
 def _optimiser(asked: str | Optimiser | None, flags: Mapping[str, float]) -> Optimiser:

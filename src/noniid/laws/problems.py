@@ -59,14 +59,14 @@ def unequal_split(data: Dataset, num_clients: int = 5, seed: int = 0) -> Split:
 
 
 def task(net: nn.Module | None = None, *, split: Split | None = None, seed: int = 0, wrap: str = "",
-         bn: BatchNorm = "average", **work: Any) -> Task:  # fmt: skip
+         bn: BatchNorm = "average", device: str = "cpu", **work: Any) -> Task:  # fmt: skip
     """Five unequal clients, unless told otherwise; `work` are fields of the local work that are not the usual ones."""
     data = dataset()
     split = split or unequal_split(data)
     module = models.fresh(net or SmallNet(), data.input_shape, NUM_CLASSES, 1)
     batch_size = work.pop("batch", 8)
     usual = Work(epochs=2, batch_size=batch_size, optim=OPTIM)
-    return Task(data, split, module, replace(usual, **work), seed, bn=bn, wrap=Stack.parse(wrap))
+    return Task(data, split, module, replace(usual, **work), seed, device, bn, Stack.parse(wrap))
 
 
 def for_algorithm(algorithm: Algorithm, task: Task) -> Task:
@@ -78,7 +78,7 @@ def for_algorithm(algorithm: Algorithm, task: Task) -> Task:
 def federation(task: Task, cohort: int | None = None, ask: Callable[[Tensor], Ask] | None = None) -> Federation:
     def random_model() -> Tensor:
         net = models.fresh(task.model, task.dataset.input_shape, NUM_CLASSES, 2)
-        return Layout.of(net).pack(net)
+        return Layout.of(net).pack(net).to(task.device)
 
     features = Output.of(copy.deepcopy(task.model).eval()(task.dataset.train.batch(torch.arange(1)))).features
     num_features = None if features is None else features.shape[1]
@@ -93,7 +93,7 @@ def _asked_anew(task: Task) -> Callable[[Tensor], Ask]:
 
 
 def initial(task: Task) -> Tensor:
-    return Layout.of(task.model).pack(task.model)
+    return Layout.of(task.model).pack(task.model).to(task.device)
 
 
 def run(  # noqa: PLR0913

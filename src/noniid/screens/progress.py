@@ -50,6 +50,12 @@ class Progress:
         if done_rounds:
             self._console.print(f"{name}: goes on after round {done_rounds}", highlight=False)
 
+    def noted(self, experiment: Experiment, note: str) -> None:
+        """Once for all runs that it holds for alike."""
+        if note not in self._told:
+            self._told.add(note)
+            self._console.print(f"{_name(experiment)}: {note}", highlight=False, soft_wrap=True, markup=False)
+
     def round(self, experiment: Experiment, round: Round) -> None:
         now = time.monotonic()
         self._left[experiment.key] -= 1

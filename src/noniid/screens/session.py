@@ -78,7 +78,7 @@ def explain_engines(experiments: Sequence[Experiment], *, as_json: bool) -> None
         choice = suited(experiment)
         if as_json:
             told = {"data": name, "model": model, "device": device, "engine": engine}
-            print(json.dumps({**told, "suited": choice.engine, "why": choice.why}))
+            print(json.dumps({**told, "suited": choice.engine, "why": choice.why, "samples_per_second": choice.rates}))
         else:
             same = SAME_NUMBERS.get(engine, engine)
             trained = engine if engine == same else f"{engine}, which is {same} on the workers of a cluster"
