@@ -237,7 +237,8 @@ def test_a_run_on_a_cluster_is_the_run_of_threads(store: Path, tmp_path: Path) -
         "two-nn on digits, cpu: ray, which is threads on the workers of a cluster. batched would suit"
     )
     spread = call("run", *TINY, *ALGORITHMS, "--engine", "ray", "--workers", 2, "--json", "--store", tmp_path)
-    assert (spread.exit_code, spread.stderr) == (0, "")
+    assert spread.exit_code == 0
+    assert all("round" in line for line in spread.stderr.splitlines())  # progress, where it takes long
     known = call("run", *TINY, *ALGORITHMS, "--json", "--store", store)
     without_seconds = [[each[:3] for each in numbers(records(found.stdout))] for found in (spread, known)]
     assert without_seconds[0] == without_seconds[1] and len(without_seconds[0]) == 2

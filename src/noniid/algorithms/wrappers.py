@@ -237,9 +237,11 @@ class Stack:
 
     def apply(self, wave: Wave, rng: np.random.Generator, own: Tensor) -> Wave:
         """The wave as the server sees it; values in the places `own` are not sent. What is not changed stays exact."""
+        if all(each.weighs for each in self.wrappers):
+            return wave
         places = torch.arange(wave.num_trainable, device=wave.end.device)
         places = places[~torch.isin(places, own.to(places))]
-        if not len(places) or all(each.weighs for each in self.wrappers):
+        if not len(places):
             return wave
         draws = torch.Generator().manual_seed(int(rng.integers(2**62)))
         start, end = wave.start[:, places], wave.end[:, places]
