@@ -154,7 +154,7 @@ def _layer(i: int, plan: Any, room: Any, row: Any, grad: Any, each: int) -> tupl
 
     def backward() -> None:
         layers.to_rows(a, each, k, room.rows, stride)
-        layers.connect_back(room.d, rows, each, k, o, row, own, grad, towards, room.taps)
+        layers.connect_back(room.d, rows, each, each, k, o, row, own, grad, towards, room.taps)
 
     return lambda: layers.connect(a, each, k, o, row, own, room.acts, (at + k) * each, not last, room.taps), backward
 

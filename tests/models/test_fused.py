@@ -240,6 +240,19 @@ def test_a_loss_that_is_not_a_number_is_reported() -> None:
     assert not descent(x, torch.zeros(1, 5, dtype=torch.int64), [5], row[None], grads).isfinite().any()
 
 
+def test_lanes_without_a_sample_take_no_part() -> None:
+    """Even where what is computed in them, of biases alone, is no number."""
+    net, row, grad, _ = _bound(lambda: DenseNet((1, 3, 2)))
+    with torch.no_grad():
+        row.zero_()
+        net.layers[0].bias.fill_(3e38)  # type: ignore[index,union-attr]
+        net.layers[0].weight.fill_(-3e38)  # type: ignore[index,union-attr]
+    x, y, grads = torch.ones(1, 5, 1), torch.zeros(1, 5, dtype=torch.int64), torch.full((1, len(row)), torch.nan)
+    descent = Descent.of(net, x[0], row)
+    assert descent is not None
+    assert descent(x, y, [5], row[None], grads).isfinite().all() and grads.isfinite().all()
+
+
 # Standing aside
 
 

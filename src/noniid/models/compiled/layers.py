@@ -257,11 +257,11 @@ def connect(
 
 @compiled
 def connect_back(
-    d: Any, rows: Grid, each: int, k: int, o: int, weights: Any, own: int, grad: Any, before: Grid, taps: Any
+    d: Any, rows: Grid, num: int, each: int, k: int, o: int, weights: Any, own: int, grad: Any, before: Grid, taps: Any
 ):  # type: ignore[no-untyped-def]
-    """Gradients of weights and bias, of d [o, each] and inputs `rows` [each, k]; those of the inputs if asked."""
+    """Gradients of weights and bias, of d [o, each] and inputs `rows` [num, k]; those of the inputs if asked."""
     none = Grid(NO_BIAS, 0, 0, 0)
-    multiply(Grid(d, 0, each, 1), rows, none, Grid(grad, own, k, L), o, each, k, taps)
+    multiply(Grid(d, 0, each, 1), rows, none, Grid(grad, own, k, L), o, num, k, taps)
     for m in range(o):
         some = np.float32(0)
         for b in range(0, each, L):

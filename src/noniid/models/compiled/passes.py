@@ -63,7 +63,7 @@ def back(g_features: Any, shown: int, num: int, weights: Any, convs: Any, linear
         asked = i > 0 or len(convs) > 0
         to_rows(a, each, k, room.rows, stride)
         towards = Grid(before, 0, a.row if asked else 0, a.column)
-        connect_back(d, Grid(room.rows, 0, stride, L), each, k, o, weights, own, grad, towards, room.taps)
+        connect_back(d, Grid(room.rows, 0, stride, L), num, each, k, o, weights, own, grad, towards, room.taps)
         if asked and i == shown and len(g_features):
             to_lanes(g_features, num, k, Grid(room.rows, 0, a.row, a.column))
             for place in range(each * k):
