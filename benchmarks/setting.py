@@ -103,7 +103,7 @@ def repeated(num_train: int) -> str:
     name, (distinct, num_test) = f"repeated-{num_train}", (1_000, 1_000)
 
     def draw(draws: Draws) -> tuple[Samples, Samples]:
-        few, test = _draw(distinct, num_test, draws)
+        few, test = _draw(distinct, num_test, SHAPE, draws)
         y = few.y.repeat(-(-num_train // distinct))[:num_train]
         return Repeated(few.x, y, few.scale), test
 

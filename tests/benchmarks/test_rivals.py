@@ -208,7 +208,14 @@ def test_the_true_rivals_do_the_same_work(chosen: Rival, ready: Ready, tmp_path:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
-    [["cost.py", "--figure", "cost.png"], ["roofline.py"], ["rivals.py", "--rivals", "none"]],
+    [
+        ["cost.py", "--figure", "cost.png"],
+        ["roofline.py"],
+        ["rivals.py", "--rivals", "none"],
+        ["population.py"],
+        ["cross_device.py"],
+        ["algorithm_overhead.py"],
+    ],
     ids=lambda w: w[0],
 )
 def test_new_benchmarks_run(words: list[str], tmp_path: Path):

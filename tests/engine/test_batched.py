@@ -25,6 +25,7 @@ from noniid.engine.programs import program_for
 from noniid.engine.replica import Replica
 from noniid.engine.steps import steps
 from noniid.engine.threads import Threads
+from noniid.engine.walk import walk_of
 from noniid.models import fused
 from noniid.models.dense import DenseNet
 from noniid.optim import SGD
@@ -127,6 +128,27 @@ def test_with_and_without_compiled_code(text: str, work: Any, compiled: bool, mo
     if not compiled:
         monkeypatch.setattr(fused, "kernels", lambda: None)
     agree(ALGORITHMS.parse(text), problems.task(MLP, **work))
+
+
+class Mirrored(Samples):
+    """Reads a sample in a way of its own."""
+
+    def batch(self, index: Tensor) -> Tensor:
+        return super().batch(index).flip(-1)
+
+
+@pytest.mark.parametrize("engine", ["threads", "reference"])
+def test_samples_that_are_read_in_a_way_of_their_own_are(engine: str) -> None:
+    """No compiled visit reads past them; flipping beforehand comes to the same."""
+    task = problems.task(MLP)
+    train = task.dataset.train
+    own, before = Mirrored(train.x, train.y, train.scale), Samples(train.x.flip(-1).contiguous(), train.y, train.scale)
+    assert walk_of(FedAvg(), task.work.optim, replace(task, dataset=replace(task.dataset, train=own))) is None
+    a, b = (
+        problems.run(FedAvg(), replace(task, dataset=replace(task.dataset, train=each)), rounds=2, engine=engine)
+        for each in (own, before)
+    )
+    problems.same(a[-1].state, b[-1].state, **CLOSE)
 
 
 def test_visits_in_compiled_code_are_left_to_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,7 +242,7 @@ def test_a_loss_that_is_not_a_number_is_reported() -> None:
 
 def test_lanes_without_a_sample_take_no_part() -> None:
     """Even where what is computed in them, of biases alone, is no number."""
-    net, row, grad, _ = _bound(lambda: DenseNet((1, 3, 2)))
+    net, row, _, _ = _bound(lambda: DenseNet((1, 3, 2)))
     with torch.no_grad():
         row.zero_()
         net.layers[0].bias.fill_(3e38)  # type: ignore[index,union-attr]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from noniid.algorithms import Algorithm
+from noniid.data import Samples
 from noniid.engine.task import Task
 from noniid.models import Walk
 from noniid.optim import Optimiser
@@ -20,11 +21,10 @@ def walk_of(algorithm: Algorithm, optim: Optimiser, task: Task) -> Walk | None:
     kind, train, sgd = type(algorithm), task.dataset.train, optim.as_sgd
     if kind.loss is not Algorithm.loss or sgd is None or not task.plain:
         return None
-    if (
-        not isinstance(train.x, Tensor)
-        or not train.x.is_contiguous()
-        or train.x.dtype not in (torch.uint8, torch.float32)
-    ):
+    x = train.x
+    if type(train) is not Samples or not isinstance(x, Tensor) or not x.is_contiguous():
+        return None  # another kind of samples may have its own way of reading one
+    if x.dtype not in (torch.uint8, torch.float32):
         return None
     bare = kind.grad is Algorithm.grad and kind.after is Algorithm.after
-    return Walk(train.x, train.scale, train.y, task.work.batch_size, sgd, bare)
+    return Walk(x, train.scale, train.y, task.work.batch_size, sgd, bare)
