@@ -28,7 +28,7 @@ from noniid.experiments.experiment import Experiment
 from noniid.experiments.prepare import Ready, prepare
 from noniid.models import Descent
 from noniid.models.compiled import layers, passes
-from noniid.models.compiled.lanes import LANES
+from noniid.models.compiled.emit import LANES
 from noniid.rows import Layout
 from setting import experiment, generated, table_experiment
 from training_speed import Engine, round_samples, round_steps
@@ -104,8 +104,8 @@ def parts(name: str, ready: Ready) -> Iterator[Line]:
     each, grad, numbers = -(-num // LANES) * LANES, torch.empty(len(row)).numpy(), x.view(num, -1).numpy()
     own = train.x.view(len(train), -1).numpy() if isinstance(train.x, Tensor) else numbers
     flat, labels = numbers.reshape(-1).copy(), y.numpy().copy()
-    taken = own, train.scale, train.y.numpy(), index.numpy(), flat.copy(), labels.copy()
-    yield Line(f"{name}: batch", 1, lambda: passes.gathered(*taken))
+    source, into = passes.Source(own, train.scale, train.y.numpy()), passes.Batch(flat.copy(), labels.copy())
+    yield Line(f"{name}: batch", 1, lambda: passes.gathered(source, index.numpy(), into))
     passes.descend(flat, labels, num, row, plan.convs, plan.linears, room, grad)  # fills what the parts read
     met = flops.layers(module, x[:1])
     room.d[:] = room.d.clip(-1, 1)  # of the last pass: any finite numbers will do

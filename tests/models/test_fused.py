@@ -240,6 +240,21 @@ def test_a_loss_that_is_not_a_number_is_reported() -> None:
     assert not descent(x, torch.zeros(1, 5, dtype=torch.int64), [5], row[None], grads).isfinite().any()
 
 
+def test_labels_and_samples_out_of_bounds_are_errors() -> None:
+    """As in torch: memory beside what is meant must not be touched."""
+    net, row, _, _ = _bound(lambda: DenseNet((4, 3, 2)))
+    x, y = torch.rand(6, 4), torch.tensor([0, 1, 0, 1, 0, 2])
+    descent = Descent.of(net, x, row)
+    assert descent is not None
+    for wrong in (y, -y):
+        with pytest.raises(IndexError, match="a label is none of the model's classes"):
+            descent(x[None], wrong[None], [6], row[None], torch.zeros(1, len(row)))
+    walk = Walk(x, 1.0, y.clamp(max=1), 3, (0.1, 0.0, 0.0, False))
+    for order in ([0, 6], [-1, 0]):
+        with pytest.raises(IndexError, match="a sample is none of the data set's"):
+            descent.walk(walk, torch.tensor(order), row, row)
+
+
 def test_lanes_without_a_sample_take_no_part() -> None:
     """Even where what is computed in them, of biases alone, is no number."""
     net, row, _, _ = _bound(lambda: DenseNet((1, 3, 2)))
@@ -339,7 +354,7 @@ def test_other_processors(cpu: str, features: str, lanes: int, tmp_path: Any) ->
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
     shown = subprocess.run(
-        [sys.executable, "-c", "from noniid.models.compiled.lanes import LANES; print(LANES)"],
+        [sys.executable, "-c", "from noniid.models.compiled.emit import LANES; print(LANES)"],
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert int(shown.stdout) == lanes

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from noniid.algorithms import State
 from noniid.engine import Carry, Engine, begin
+from noniid.experiments.course import state_of, tensors_of
 from noniid.experiments.experiment import Experiment
 from noniid.experiments.prepare import Ready
 from noniid.results.kept import Kept
@@ -40,7 +41,8 @@ class Checkpoints:
             return replace(first, memory={name: self._fresh(name, rows, ready) for name, rows in first.memory.items()})
         tensors, number = saved
         tensors = {name: tensor.to(self._experiment.device) for name, tensor in tensors.items()}
-        memory = _part(tensors, "memory.")
+        known = state_of(tensors, number)
+        memory = dict(known.memory)
         self._apart |= first.memory.keys() - memory.keys()
         for name in self._apart:
             if name in memory:  # of a version that kept no files
@@ -48,7 +50,7 @@ class Checkpoints:
             else:
                 memory[name] = self.kept.back(name, first.memory[name], number)
         self.kept.saved(number)
-        return State(tensors["w"], _part(tensors, "server."), {name: memory[name] for name in first.memory}, number)
+        return replace(known, memory={name: memory[name] for name in first.memory})
 
     def _fresh(self, name: str, rows: Tensor, ready: Ready) -> Tensor:
         visits = self._experiment.rounds * ready.federation.cohort
@@ -57,9 +59,8 @@ class Checkpoints:
     def save(self, state: State) -> None:
         """From now on this is the state that a killed run goes on from."""
         self.kept.sync()
-        memory = {f"memory.{name}": rows for name, rows in state.memory.items() if name not in self._apart}
-        server = {f"server.{name}": tensor for name, tensor in state.server.items()}
-        self._store.save(self._experiment.key, {"w": state.w, **server, **memory}, state.round)
+        here = {name: rows for name, rows in state.memory.items() if name not in self._apart}
+        self._store.save(self._experiment.key, tensors_of(replace(state, memory=here)), state.round)
         self.kept.saved(state.round)
 
     def drop(self) -> None:
@@ -70,7 +71,3 @@ class Checkpoints:
         """The run is done: its model, or its clients' models, are all that stays."""
         self._store.save(self._experiment.key, {"w": final}, round)
         self.drop()
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -88,8 +88,9 @@ class Descent:
 
     def __init__(self, plan: Any):
         self.plan, self._layers = plan, (plan.convs, plan.linears)
-        self._grad, self._batch = torch.empty(plan.num_weights).numpy(), 0
-        self._room, self._inputs = plan.room(0), (np.empty(0, np.float32), np.empty(0, np.int64))
+        self._batch = 0  # what there is room for
+        self._room: Any = None
+        self._inputs: Any = None
 
     @classmethod
     def of(cls, model: nn.Module, x: Tensor, row: Tensor) -> Descent | None:
@@ -142,23 +143,27 @@ class Descent:
     def look(self, walk: Walk, order: Tensor, row: Tensor, grad: Tensor) -> float:
         """The loss of these samples, and its gradient."""
         self._make_room(walk.batch)
-        x, y = self._inputs
         return _compiled().look(  # type: ignore[no-any-return]
-            *walk.samples, order.numpy(), x, y, row.numpy(), *self._layers, self._room, grad.numpy()
+            walk.source, order.numpy(), self._inputs, row.numpy(), *self._layers, self._room, grad.numpy()
         )
 
     def walk(self, walk: Walk, order: Tensor, row: Tensor, momentum: Tensor) -> float:
         """Steps of SGD on `row` [P] over samples in this order, a batch each; the sum of their losses."""
         self._make_room(walk.batch)
         return _compiled().walk(  # type: ignore[no-any-return]
-            *walk.samples, order.numpy(), walk.batch, *self._inputs, row.numpy(), *self._layers, self._room,
+            walk.source, order.numpy(), walk.batch, self._inputs, row.numpy(), *self._layers, self._room,
             self._grad, momentum.numpy(), walk.sgd,
         )  # fmt: skip
+
+    @functools.cached_property
+    def _grad(self) -> np.ndarray:
+        return torch.empty(self.plan.num_weights).numpy()
 
     def _make_room(self, batch: int) -> None:
         if batch > self._batch:
             self._batch, self._room = batch, self.plan.room(batch)
-            self._inputs = torch.empty(batch * self.plan.sizes[0]).numpy(), np.empty(batch, np.int64)
+            x, y = torch.empty(batch * self.plan.sizes[0]).numpy(), np.empty(batch, np.int64)
+            self._inputs = _compiled().Batch(x, y)
 
 
 @dataclass(frozen=True)
@@ -173,8 +178,8 @@ class Walk:
     bare: bool = True  # nothing happens between the steps
 
     @functools.cached_property
-    def samples(self) -> tuple[np.ndarray, float, np.ndarray]:
-        return self.x.view(len(self.x), -1).numpy(), self.scale, self.y.numpy()
+    def source(self) -> Any:
+        return _compiled().Source(self.x.view(len(self.x), -1).numpy(), self.scale, self.y.numpy())
 
     def step(self, row: Tensor, grad: Tensor, momentum: Tensor) -> None:
         _compiled().step(row.numpy(), grad.contiguous().numpy(), momentum.numpy(), self.sgd)
@@ -240,33 +245,26 @@ def _changed(layer: nn.Module) -> bool:
 class _Network(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, plan: Any, *weights: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        num, (_, num_classes, num_features) = len(x), plan.sizes
-        logits, features, room = torch.empty(num, num_classes), torch.empty(num, num_features), plan.room(num)
-        _compiled().forward(
-            _flat(x), num, _row(weights), plan.convs, plan.linears, plan.shown, room, _flat(logits), _flat(features)
-        )
+        descent = Descent(plan)  # with memory of its own: another call may come before this one goes back
         ctx.save_for_backward(*weights)
         ctx.set_materialize_grads(False)
-        ctx.kept = plan, num, room
-        return logits, features
+        ctx.descent, ctx.num = descent, len(x)
+        return descent.forward(x, _row(weights))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor | None, g_features: Tensor | None) -> Any:  # type: ignore[override]
-        (plan, num, room), weights = ctx.kept, ctx.saved_tensors
-        ours = torch.zeros(num, plan.sizes[1]) if g is None else g.contiguous()
-        others = np.empty(0, np.float32) if g_features is None else _flat(g_features.contiguous())
-        grad = torch.empty(plan.num_weights)
-        _compiled().backward(
-            _flat(ours), others, num, _row(weights), plan.convs, plan.linears, plan.shown, room, grad.numpy()
-        )
+        descent, weights = ctx.descent, ctx.saved_tensors
+        ours = torch.zeros(ctx.num, descent.plan.sizes[1]) if g is None else g
+        grad = torch.empty(descent.plan.num_weights)
+        descent.backward(ours, g_features, _row(weights), grad)
         parts = grad.split([weight.numel() for weight in weights])
         return None, None, *(part.view(weight.shape) for part, weight in zip(parts, weights, strict=True))
 
 
-def _row(weights: Sequence[Tensor]) -> np.ndarray:
+def _row(weights: Sequence[Tensor]) -> Tensor:
     """All of them as one."""
-    return torch.cat([weight.detach().flatten() for weight in weights]).numpy()
+    return torch.cat([weight.detach().flatten() for weight in weights])
 
 
 def _compiled() -> Any:

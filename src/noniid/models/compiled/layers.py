@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from noniid.models.compiled.lanes import LANES, ROWS, dots, pooled_product, product, total, transpose, unpool
+from noniid.models.compiled.emit import LANES, ROWS
+from noniid.models.compiled.lanes import dots, pooled_product, product, total, transpose, unpool
 
 L = LANES
 TAPS = 5  # of a kernel's row

@@ -5,7 +5,7 @@ Shapes: C clients, B samples in blocks of L lanes (`each` lanes in all), P weigh
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,6 +106,8 @@ def cross_entropy(logits: Any, at: int, num: int, num_classes: int, y: Any, d: A
     loss, each = 0.0, (num + L - 1) // L * L
     d[: num_classes * each] = 0
     for n in range(num):
+        if not 0 <= y[n] < num_classes:
+            raise IndexError("a label is none of the model's classes")
         most = logits[at + n]
         for k in range(1, num_classes):
             most = max(most, logits[at + n + k * each])
@@ -158,58 +160,47 @@ def step(w: Any, g: Any, momentum: Any, sgd: Any):  # type: ignore[no-untyped-de
             w[p] -= lr * momentum[p]
 
 
+class Source(NamedTuple):
+    """All samples: inputs [N, size], what they are divided by, labels [N]."""
+
+    x: Any
+    scale: float
+    y: Any
+
+
+class Batch(NamedTuple):
+    """Room for the samples of a step: inputs [B * size], labels [B]."""
+
+    x: Any
+    y: Any
+
+
 @compiled
-def gathered(samples: Any, scale: float, labels: Any, order: Any, x: Any, y: Any):  # type: ignore[no-untyped-def]
-    """These of the samples [N, size], as a batch."""
-    size = samples.shape[1]
+def gathered(source: Source, order: Any, into: Batch):  # type: ignore[no-untyped-def]
+    """These of the samples, as a batch."""
+    size = source.x.shape[1]
     for n in range(len(order)):
         own = order[n]
-        y[n] = labels[own]
+        if not 0 <= own < len(source.x):
+            raise IndexError("a sample is none of the data set's")
+        into.y[n] = source.y[own]
         for k in range(size):
-            x[n * size + k] = np.float32(samples[own, k]) / np.float32(scale)
+            into.x[n * size + k] = np.float32(source.x[own, k]) / np.float32(source.scale)
 
 
 @compiled
-def look(
-    samples: Any,
-    scale: float,
-    labels: Any,
-    order: Any,
-    x: Any,
-    y: Any,
-    w: Any,
-    convs: Any,
-    linears: Any,
-    room: Room,
-    grad: Any,
-) -> float:
+def look(source: Source, order: Any, into: Batch, w: Any, convs: Any, linears: Any, room: Room, grad: Any) -> float:
     """`descend` for these samples."""
     num = len(order)
-    gathered(samples, scale, labels, order, x, y)
-    return descend(x[: num * samples.shape[1]], y, num, w, convs, linears, room, grad)
+    gathered(source, order, into)
+    return descend(into.x[: num * source.x.shape[1]], into.y, num, w, convs, linears, room, grad)
 
 
 @compiled
-def walk(
-    samples: Any,
-    scale: float,
-    labels: Any,
-    order: Any,
-    batch: int,
-    x: Any,
-    y: Any,
-    w: Any,
-    convs: Any,
-    linears: Any,
-    room: Room,
-    grad: Any,
-    momentum: Any,
-    sgd: Any,
-) -> float:
+def walk(source: Source, order: Any, batch: int, into: Batch, w: Any, convs: Any, linears: Any, room: Room, grad: Any, momentum: Any, sgd: Any) -> float:  # fmt: skip
     """Steps of SGD over these samples, a batch each; the sum of their losses."""
     total = 0.0
     for first in range(0, len(order), batch):
-        some = order[first : first + batch]
-        total += look(samples, scale, labels, some, x, y, w, convs, linears, room, grad)
+        total += look(source, order[first : first + batch], into, w, convs, linears, room, grad)
         step(w, grad, momentum, sgd)
     return total

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from noniid.models.compiled.lanes import LANES
+from noniid.models.compiled.emit import LANES
 from noniid.models.compiled.layers import TAPS, WINDOW
 
 
